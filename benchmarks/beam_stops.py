@@ -15,7 +15,7 @@ from harness import data_folder, table
 from torch import Tensor
 from translate_speed import load_named
 
-from crosshead.decoding.beam import Stop
+from crosshead.decoding.settings import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import SequenceModel

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
-from crosshead.decoding.beam import BeamRules, RunningBatch
-from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.beam import RunningBatch
+from crosshead.decoding.hypotheses import Hypothesis
+from crosshead.decoding.settings import BeamRules
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator

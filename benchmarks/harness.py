@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from crosshead.system.devices import available_cores, instruction_sets
+from crosshead.system.processor import available_cores, instruction_sets
 from crosshead.training.hardware import matrix_rates
 
 ROOT = Path(__file__).parent.parent

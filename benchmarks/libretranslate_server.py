@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from crosshead.system.devices import saturates_int8
+from crosshead.system.processor import saturates_int8
 
 _START_SECONDS = 180.0
 

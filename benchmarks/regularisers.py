@@ -19,7 +19,7 @@ from harness import data_folder
 from crosshead.models.registry import build_model
 from crosshead.recipe.compose import compose
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.devices import instruction_sets
+from crosshead.system.processor import instruction_sets
 from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs
 from crosshead.text.parallel.examples import Example

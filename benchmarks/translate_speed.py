@@ -35,9 +35,9 @@ from harness import (
     take_turns,
 )
 
-from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.bundle.base import Bundle
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.tasks.batched_search import TokenInputs, search_all

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crosshead.attention import masks as masks
     from crosshead.attention import scores as scores
     from crosshead.attention.attend import attend
-    from crosshead.decoding.search import DecodeConfig
+    from crosshead.decoding.settings import DecodeConfig
     from crosshead.evaluation.sacrebleu_metrics import compare
     from crosshead.inspection.record import record_attention
     from crosshead.recipe.recipe import Recipe
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crosshead.training.api import train
 
 _HOMES = {
-    "DecodeConfig": "crosshead.decoding.search",
+    "DecodeConfig": "crosshead.decoding.settings",
     "Recipe": "crosshead.recipe.recipe",
     "Silent": "crosshead.system.progress",
     "Task": "crosshead.tasks.base",

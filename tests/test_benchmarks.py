@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.errors import UserError

@@ -14,10 +14,13 @@ from torch import Tensor
 
 from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.worker import Result, Sentence
-from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
-from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
+from crosshead.decoding.beam import RunningBatch, beam_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
+from crosshead.decoding.settings import BeamRules, DecodeConfig
 from crosshead.tasks.loading import load
-from crosshead.tasks.translation.engine import Query, model_engines
+from crosshead.tasks.translation.engine import Query
+from crosshead.tasks.translation.model_engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Batch, Example, collate
 from crosshead.text.synthetic import DatePairs, date_pairs

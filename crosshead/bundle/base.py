@@ -1,4 +1,4 @@
-"""The base of bundles, which each task extends by its own files, and the origin of a model."""
+"""The base of bundles and of their configurations, which each task extends."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -6,37 +6,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from crosshead.bundle.card import inline_code
-from crosshead.bundle.config import BundleConfig, SparseConfig
-from crosshead.bundle.places import HubPlace
+from crosshead.bundle.config import FORMAT, BundleScore, SparseConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.models.base import Model
+from crosshead.models.registry import AnyConfig
+from crosshead.version import __version__
 
-BUNDLE = "crosshead"
-"""The kind of a bundle that was downloaded from a hub."""
 
+class BundleConfig(SparseConfig):
+    """The settings in every `config.json`. Each kind of bundle adds its own."""
 
-class ImportOrigin(SparseConfig):
-    """The origin of an imported model, which a model that is fine-tuned from it keeps."""
+    format: int = Field(default=FORMAT, ge=1)
+    # The version of crosshead that wrote the bundle.
+    crosshead: str = __version__
+    task: str = "translation"
+    model: AnyConfig
+    # Scores of the model at the end of its training.
+    scores: list[BundleScore] = Field(default_factory=list)
 
-    sparse: ClassVar[tuple[str, ...]] = ("hub",)
-    # The kind of model that was imported, such as `huggingface`.
-    kind: str
-    # The name of its directory, without the folders above.
-    name: str
-    # The SHA-256 of the file of its weights.
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    # The repository and the commit, if the model was downloaded from a hub.
-    hub: HubPlace | None = None
-
-    def __str__(self) -> str:
-        """Return the origin as a clause of a model card."""
-        hub = f", downloaded as {inline_code(str(self.hub))}" if self.hub else ""
-        return (
-            f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "
-            f"`{self.sha256}`){hub}"
-        )
+    @model_validator(mode="after")
+    def _check_task(self) -> Self:
+        if self.task != self.model.task:
+            raise ValueError(
+                f"task is {self.task!r}, but the task of architecture "
+                f"{self.model.architecture!r} is {self.model.task!r}"
+            )
+        return self
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The configuration of a bundle: the contents of its `config.json` without the checksums."""
+"""Settings in the `config.json` of every bundle: its format, and the scores of its model."""
 
 import math
 from typing import Any, ClassVar, Self
@@ -7,12 +7,9 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
-    model_validator,
 )
 
 from crosshead.config import Config
-from crosshead.models.registry import AnyConfig
-from crosshead.version import __version__
 
 FORMAT = 1
 """The version of the bundle's layout. Newer versions cannot be read."""
@@ -81,24 +78,3 @@ class BundleScore(SparseConfig):
             low=float(score.low) if known else None,
             high=float(score.high) if known else None,
         )
-
-
-class BundleConfig(SparseConfig):
-    """The settings in every `config.json`. Each kind of bundle adds its own."""
-
-    format: int = Field(default=FORMAT, ge=1)
-    # The version of crosshead that wrote the bundle.
-    crosshead: str = __version__
-    task: str = "translation"
-    model: AnyConfig
-    # Scores of the model at the end of its training.
-    scores: list[BundleScore] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _check_task(self) -> Self:
-        if self.task != self.model.task:
-            raise ValueError(
-                f"task is {self.task!r}, but the task of architecture "
-                f"{self.model.architecture!r} is {self.model.task!r}"
-            )
-        return self

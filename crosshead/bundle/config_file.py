@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from crosshead.bundle.base import Bundle, Kinds
-from crosshead.bundle.config import FORMAT, BundleConfig
+from crosshead.bundle.config import FORMAT
 from crosshead.bundle.foreign import content_of, foreign_models, why_not_a_bundle
 from crosshead.bundle.places import (
     CARD,
@@ -36,6 +35,9 @@ from crosshead.system.stored import (
     read_stored,
     stored_size,
 )
+
+if TYPE_CHECKING:
+    from crosshead.bundle.base import Bundle, BundleConfig, Kinds
 
 FILES, OWN = "files", "config_sha256"
 """The keys of `config.json` that hold the checksums."""
@@ -155,7 +157,7 @@ UNREGISTERED = (
 )
 
 
-def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
+def load_config(directory: Path, kinds: "Kinds") -> "tuple[type[Bundle], BundleConfig]":
     """Read the `config.json` of a bundle, without its weights."""
     values, manifest = read_settings(directory)
     return parse_config(values, manifest, directory / CONFIG, kinds)
@@ -198,8 +200,8 @@ def _settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
 
 
 def parse_config(
-    values: dict[str, Any], manifest: Manifest, path: Path, kinds: Kinds
-) -> tuple[type[Bundle], BundleConfig]:
+    values: dict[str, Any], manifest: Manifest, path: Path, kinds: "Kinds"
+) -> "tuple[type[Bundle], BundleConfig]":
     """Return the class and the configuration of a bundle."""
     task = values.get("task", "translation")
     if not isinstance(task, str) or task not in kinds:

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from crosshead.bundle.base import Bundle, Kinds
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.base import Bundle, BundleConfig, Kinds
 from crosshead.bundle.config_file import (
     Manifest,
     config_bytes,

@@ -6,78 +6,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
-
-from crosshead.bundle.base import Bundle, ImportOrigin
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.places import CONFIG
-from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
-from crosshead.decoding.candidates import NOTHING
-from crosshead.decoding.search import DecodeConfig, Specials
+from crosshead.bundle.base import Bundle, BundleConfig
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.texts import TextParts, TextSettings, read_tokenizers
+from crosshead.decoding.hypotheses import NOTHING, Specials
 from crosshead.decoding.utf8 import HIGH
-from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
-from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
-from crosshead.text.pieces import CONTROL
-from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import (
     TOKENIZER_FILES,
     Tokenizer,
-    load_tokenizers,
     save_tokenizers,
 )
-from crosshead.vocabulary import BOS, EOS, PAD, UNK
+from crosshead.vocabulary import EOS, UNK
 
 
-class TextBundleConfig(BundleConfig):
+class TextBundleConfig(TextSettings, BundleConfig):
     """The settings in the `config.json` of a text bundle."""
 
-    sparse: ClassVar[tuple[str, ...]] = (
-        "license",
-        "target_languages",
-        "profile",
-        "origin",
-        "guided",
-    )
-
     model: AnyTokenConfig
-    # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
-    joint_tokenizer: bool
-    # The number of pieces of each side, and of rows of its embedding.
-    source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    # Tokens of the longest source in training, without the end token; translation splits longer
-    # lines. For a model of monolingual text, tokens of a window.
-    longest_source: int = Field(ge=1, le=MOST_TOKENS)
-    # The default search settings.
-    decode: DecodeConfig = Field(default_factory=DecodeConfig)
-    # Language codes such as `en`, if they are known.
-    source_language: str | None = None
-    target_language: str | None = None
-    # The licence of the model, if it is known.
-    license: str | None = None
-    # The languages of a model of several directions: the tag of one stands before each source.
-    target_languages: list[str] = Field(default_factory=list)
-    # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
-    # models of monolingual text have none.
-    profile: TextProfile | None = None
-    # True if a head of the model has learned word alignments (`guided_attention`).
-    guided: bool = False
-    # The origin of an imported model, or of the one that training started from. Other bundles have
-    # none.
-    origin: ImportOrigin | None = None
 
 
 @dataclass(frozen=True)
-class TextBundle(Bundle):
+class TextBundle(TextParts, Bundle):
     """A trained model of tokens, with the tokenizer of each side."""
 
     config: TextBundleConfig
     model: TokenModel
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    """The tokenizer of each side. A model of monolingual text has the same tokenizer for both."""
 
     config_type: ClassVar[type[BundleConfig]] = TextBundleConfig
     own_files: ClassVar[tuple[str, ...]] = tuple(TOKENIZER_FILES)
@@ -112,20 +67,6 @@ class TextBundle(Bundle):
         found = [ids.get(f"<0x{value:02X}>", UNK) for value in range(HIGH, 256)]
         return () if UNK in found else tuple(found)
 
-    @property
-    def marks(self) -> tuple[int, ...]:
-        """The ids of the pieces of marks, which both tokenizers have, or none."""
-        source, target = (
-            ids_of(MARKERS, each) for each in (self.source_tokenizer, self.target_tokenizer)
-        )
-        return source if source == target else ()
-
-    @property
-    def forbidden(self) -> tuple[int, ...]:
-        """The target tokens that search never produces."""
-        terms = ids_of(TERM_MARKERS, self.target_tokenizer)
-        return tuple(sorted({PAD, BOS, UNK, *terms, *self.target_tokenizer.line_breaks}))
-
     @classmethod
     def build(cls, config: BundleConfig) -> Model:
         """Build a model for the vocabulary sizes in `config`."""
@@ -136,16 +77,7 @@ class TextBundle(Bundle):
     def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
         """Read the tokenizers."""
         assert isinstance(config, TextBundleConfig)
-        source, target = load_tokenizers(directory, joint=config.joint_tokenizer)
-        for side, found, expected in (
-            ("source", source.vocab_size, config.source_vocabulary),
-            ("target", target.vocab_size, config.target_vocabulary),
-        ):
-            if found != expected:
-                raise DamagedBundle(
-                    directory,
-                    f"the {side} tokenizer has {found} pieces, but {CONFIG} says {expected}",
-                )
+        source, target = read_tokenizers(directory, config)
         return {"source_tokenizer": source, "target_tokenizer": target}
 
     def files(self) -> dict[str, bytes]:

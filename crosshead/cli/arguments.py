@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from crosshead.bundle.files import files_in_use
 from crosshead.bundle.foreign import content_of, foreign_models
@@ -12,12 +12,17 @@ from crosshead.bundle.places import CONFIG
 from crosshead.cli.options import bundle_place
 from crosshead.config import validate
 from crosshead.decoding.minimum_risk import MinimumRisk
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.files import real_path
 from crosshead.system.lines import ARCHIVE, head_of, kind_of
-from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.languages import column_language, contradict, suffix_language
+
+if TYPE_CHECKING:
+    from crosshead.tasks.translation.text_translator import TextTranslator
+    from crosshead.tasks.translation.translator import Translator
+
+T = TypeVar("T", bound="TextTranslator")
 
 
 def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
@@ -66,7 +71,7 @@ def only(bundles: Sequence[Path], option: str) -> Path:
     return bundles[0]
 
 
-def into(translator: Translator, to: str | None) -> Translator:
+def into(translator: T, to: str | None) -> T:
     """Return the translator for the language of `--to`, if it is given."""
     if to is not None:
         return translator.into(to)
@@ -94,7 +99,7 @@ def check_outputs(
 
 
 def check_reference(
-    translator: Translator,
+    translator: "Translator",
     reference: str | os.PathLike[str],
     field: str | None = None,
     *,
@@ -112,7 +117,7 @@ def check_reference(
 
 
 def check_direction(
-    translator: Translator,
+    translator: "Translator",
     source: str | os.PathLike[str],
     field: str | None = None,
     *,

@@ -14,31 +14,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from crosshead.decoding.beams import (
-    BeamRules,
-    Beams,
-    Finished,
-    Stop,
-    advance,
-    first_beams,
-    join_beams,
-    keep_sentences,
-)
+from crosshead.decoding.beams import Beams, advance, first_beams, join_beams, keep_sentences
 from crosshead.decoding.candidates import (
-    OFFSET,
-    Hypothesis,
     NextTokens,
-    Specials,
     best_first,
     check_lengths,
     first_tokens,
     not_finite,
     top_values,
 )
+from crosshead.decoding.hypotheses import Finished, Hypothesis, Specials
 from crosshead.decoding.markup import parents
 from crosshead.decoding.protocol import Decodable, Sources, State
+from crosshead.decoding.settings import OFFSET, BeamRules, Stop
 
-__all__ = ["BeamRules", "RunningBatch", "Stop", "beam_search"]
+__all__ = ["RunningBatch", "beam_search"]
 
 
 class RunningBatch(Generic[State]):

@@ -10,25 +10,14 @@ candidates of a sentence, `P` positions of the longest row, `M` pieces of marks.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from crosshead.decoding.candidates import (
-    OFFSET,
-    Hypothesis,
-    Specials,
-    length_penalty,
-    make_hypothesis,
-)
-
-Stop = Literal["full", "last", "exact", "count"]
-"""The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
-
-Finished = dict[int, list[Hypothesis]]
-"""The finished hypotheses of sentences, by their numbers."""
+from crosshead.decoding.candidates import make_hypothesis
+from crosshead.decoding.hypotheses import Finished, Specials
+from crosshead.decoding.settings import BeamRules, length_penalty
 
 
 @dataclass(frozen=True)
@@ -77,23 +66,6 @@ class Beams:
     best: Float[Tensor, "B K"]
     finished: Int[Tensor, " B"]
     parents: Int[Tensor, "B M"]
-
-
-@dataclass(frozen=True)
-class BeamRules:
-    """The settings of a beam search.
-
-    Attributes:
-        beam: The number of unfinished hypotheses kept for each sentence.
-        alpha: The exponent of the length penalty.
-        stop: The rule that ends a sentence: see `beam_search`.
-        offset: The constant k of the length penalty.
-    """
-
-    beam: int
-    alpha: float
-    stop: Stop = "full"
-    offset: float = OFFSET
 
 
 def first_beams(

@@ -10,15 +10,16 @@ candidates of a row, `P` tokens of a row so far, `M` pieces of marks.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from crosshead.decoding.hypotheses import Hypothesis, Specials
 from crosshead.decoding.markup import admitted
 from crosshead.decoding.protocol import Decodable, Sources
+from crosshead.decoding.settings import OFFSET, length_penalty
 from crosshead.decoding.utf8 import continued, never_first, states, whole
 from crosshead.errors import BundleError
 
@@ -27,75 +28,9 @@ CHUNK = 64
 BLOCK = 128
 """The number of rows whose logits are in memory at a time on a CPU."""
 
-NOTHING = -1
-"""An id that no token has."""
-
 Chooser = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 """A function of log-probabilities `N V` of some rows, and the slice of these rows among all rows.
 It returns the log-probabilities `N C` and ids `N C` of the tokens that it picks."""
-
-
-@dataclass(frozen=True)
-class Specials:
-    """The ids of special tokens.
-
-    Attributes:
-        start: Fed before the first token.
-        eos: Ends a hypothesis. With `NOTHING` only the length limit ends it.
-        forbidden: Never produced: padding, unknown, line breaks and so on. Other tokens do not get
-            their probability.
-        marks: The pieces of marks, which are only produced for the marks of the source: see
-            `crosshead.decoding.markup`.
-        high_bytes: The pieces of the bytes 0x80 to 0xFF, if there are any. Only valid UTF-8 is
-            produced from them.
-
-    Raises:
-        ValueError: If `eos` is forbidden, because then no hypothesis could finish.
-    """
-
-    start: int
-    eos: int
-    forbidden: tuple[int, ...] = ()
-    marks: tuple[int, ...] = ()
-    high_bytes: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.eos in self.forbidden:
-            raise ValueError(f"eos (id {self.eos}) is one of the forbidden ids {self.forbidden}")
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One output of a search.
-
-    Attributes:
-        tokens: Ids without start and eos.
-        token_log_probs: Natural log-probability of each token and, if finished, of eos, in the
-            model's whole distribution at temperature 1.
-        log_prob: The sum of `token_log_probs`.
-        score: `log_prob` divided by the length penalty.
-        finished: Whether eos ended the hypothesis; False if the length limit cut it off.
-    """
-
-    tokens: list[int]
-    token_log_probs: list[float]
-    log_prob: float
-    score: float
-    finished: bool
-
-
-OFFSET = 5.0
-"""The constant k of the length penalty that is usual: Wu's. With k = 0 the penalty is |Y|^alpha,
-the form of Hugging Face, Marian and CTranslate2."""
-
-
-def length_penalty(length: int, alpha: float, offset: float = OFFSET) -> float:
-    """Return the length penalty ((k + |Y|) / (k + 1))^alpha, which grows with the length.
-
-    Reference:
-        Wu et al. 2016, section 7, Eq. 14.
-    """
-    return float(((offset + length) / (offset + 1)) ** alpha)
 
 
 def first_tokens(

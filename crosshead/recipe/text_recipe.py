@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import SerializeAsAny
 
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.recipe.recipe import Recipe
 from crosshead.text.parallel.section import DataConfig

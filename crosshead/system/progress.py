@@ -9,9 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, cast
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from crosshead.errors import printable
 
 
@@ -125,6 +122,10 @@ class Bar(Display):
     """A progress bar with the remaining time, for a terminal."""
 
     def __init__(self, messages: Messages) -> None:
+        # Only a terminal needs them, and a short answer takes less time than their import.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         self._progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:3.0f}%"),

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crosshead.decoding.hypotheses import Hypothesis, Specials
 from crosshead.decoding.protocol import Sources
-from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
+from crosshead.decoding.search import search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.base import SequenceModel
 from crosshead.text.batching import collate, example_lengths, plan_in_order
 

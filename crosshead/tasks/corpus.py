@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 
-from crosshead.bundle.base import Bundle, ImportOrigin
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.models.base import Model
 from crosshead.text.batching import Plan
 

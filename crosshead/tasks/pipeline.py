@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.bundle.base import BUNDLE, Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
+from crosshead.bundle.origin import BUNDLE
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from crosshead.bundle.base import Bundle, ImportOrigin
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.base import Bundle, BundleConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.models.base import Model, TokenModelConfig
 from crosshead.models.registry import build_model

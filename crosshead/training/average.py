@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.card import (
     command_shown,
     fenced,
@@ -15,7 +15,6 @@ from crosshead.bundle.card import (
     use,
     without_place,
 )
-from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import bundle_shown
 from crosshead.bundle.weights import set_weights, weights_of

@@ -17,7 +17,8 @@ from torch import nn
 from crosshead.caller import setting
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.devices import available_cores, choose_threads, hold_kernels
+from crosshead.system.devices import choose_threads, hold_kernels
+from crosshead.system.processor import available_cores
 from crosshead.system.progress import counted
 
 LEAST_MICROBATCH = 2048

@@ -4,7 +4,8 @@ import hashlib
 import time
 from pathlib import Path
 
-from crosshead.bundle.base import BUNDLE, Bundle, ImportOrigin
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.origin import BUNDLE, ImportOrigin
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS, hub_place
 from crosshead.bundle.weights import weights_of
 from crosshead.errors import ConfigError, UserError

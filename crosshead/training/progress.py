@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from crosshead.bundle.base import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 
 
 @dataclass

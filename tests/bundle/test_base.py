@@ -3,11 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.base import Bundle, ImportOrigin
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.places import HubPlace
-from crosshead.config import validate
-from crosshead.errors import ConfigError
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.models.base import Model
 from crosshead.tasks.registry import load_bundle
 from tests.bundle.stored import STORED
@@ -35,22 +31,3 @@ def test_a_bundle_says_how_its_model_is_built() -> None:
     stored = load_bundle(STORED)
     with pytest.raises(TypeError, match="abstract"):
         Bundle(stored.config, stored.model)  # type: ignore[abstract]
-
-
-def test_it_is_a_clause_of_a_card() -> None:
-    origin = ImportOrigin(kind="huggingface", name="opus-mt-`en`-de", sha256="0" * 64)
-    assert str(origin).startswith("`opus-mt-'en'-de`, a model of kind huggingface (SHA-256")
-
-
-def test_a_checksum_has_64_digits() -> None:
-    with pytest.raises(ConfigError, match="sha256"):
-        validate(ImportOrigin, {"kind": "marian", "name": "x", "sha256": "12"})
-
-
-def test_a_place_on_a_hub_is_named_and_stored_only_if_there_is_one() -> None:
-    origin = ImportOrigin(kind="marian", name="x", sha256="0" * 64)
-    assert "hub" not in origin.model_dump() and "downloaded" not in str(origin)
-    place = HubPlace(name="anna/en-de", commit="a" * 40)
-    known = origin.model_copy(update={"hub": place})
-    assert str(known) == f"{origin}, downloaded as `hf://anna/en-de@{'a' * 40}`"
-    assert validate(ImportOrigin, known.model_dump()) == known

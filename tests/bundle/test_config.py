@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from crosshead.bundle.config import BundleConfig, BundleScore
+from crosshead.bundle.base import BundleConfig
+from crosshead.bundle.config import BundleScore
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore

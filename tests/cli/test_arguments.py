@@ -15,7 +15,7 @@ from crosshead.cli.arguments import (
     search_settings,
     writing_settings,
 )
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator

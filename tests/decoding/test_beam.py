@@ -5,9 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.decoding.beam import Stop, beam_search
-from crosshead.decoding.candidates import Hypothesis, Specials, length_penalty
-from crosshead.decoding.search import DecodeConfig, greedy_search, search
+from crosshead.decoding.beam import beam_search
+from crosshead.decoding.hypotheses import Hypothesis, Specials
+from crosshead.decoding.search import greedy_search, search
+from crosshead.decoding.settings import DecodeConfig, Stop, length_penalty
 from crosshead.errors import BundleError
 from tests.decoding.toy import (
     EOS,

@@ -3,8 +3,9 @@ import math
 import pytest
 import torch
 
-from crosshead.decoding.beams import BeamRules, Finished, advance, first_beams, join_beams
-from crosshead.decoding.candidates import Specials, length_penalty
+from crosshead.decoding.beams import advance, first_beams, join_beams
+from crosshead.decoding.hypotheses import Finished, Specials
+from crosshead.decoding.settings import BeamRules, length_penalty
 from tests.decoding.toy import EOS, PAD, START
 
 SPECIALS = Specials(start=START, eos=EOS, forbidden=(START, PAD))

@@ -9,13 +9,13 @@ from torch import Tensor
 from crosshead.decoding.candidates import (
     BLOCK,
     NextTokens,
-    Specials,
     best_first,
     first_tokens,
-    length_penalty,
     make_hypothesis,
     top_values,
 )
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.settings import length_penalty
 from crosshead.errors import BundleError
 from tests.decoding.toy import random_toy
 
@@ -86,18 +86,6 @@ def test_every_block_is_chosen_from_with_its_own_rows() -> None:
     found, ids = NextTokens(random_toy(1), nothing_forbidden).choose(logits, own)
     assert torch.equal(ids, wanted)
     assert torch.equal(found, logits.log_softmax(-1).gather(1, wanted))
-
-
-def test_eos_cannot_be_forbidden() -> None:
-    with pytest.raises(ValueError, match="eos"):
-        Specials(start=1, eos=0, forbidden=(2, 0))
-
-
-def test_length_penalty_is_that_of_gnmt() -> None:
-    assert length_penalty(1, 0.6) == 1
-    assert length_penalty(7, 1.0) == 2
-    assert length_penalty(43, 0.5) == math.sqrt(8)
-    assert length_penalty(99, 0.0) == 1
 
 
 def test_without_an_offset_the_length_penalty_is_that_of_other_toolkits() -> None:

@@ -6,15 +6,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from crosshead.config import validate
-from crosshead.decoding.search import (
-    DecodeConfig,
-    Hypothesis,
-    Specials,
-    search,
-    search_name,
-    stream,
-)
+from crosshead.decoding.hypotheses import Hypothesis, Specials
+from crosshead.decoding.search import search, stream
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import BundleError, ConfigError
 from tests.decoding.toy import (
     EOS,
@@ -224,24 +218,6 @@ def test_a_model_that_diverged_is_refused(config: DecodeConfig) -> None:
         search(toy, sources(2), torch.tensor([3, 3]), SPECIALS, config)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"sample": True}, "set beam = 1"),
-        ({"top_k": 5}, "set sample = true"),
-        ({"temperature": 0.5, "beam": 1}, "set sample = true"),
-        ({"beam": 0}, "beam"),
-        ({"top_p": 0.0}, "top_p"),
-        ({"temperature": 0.0, "sample": True, "beam": 1}, "temperature"),
-        ({"beam": 10**6}, "beam"),
-        ({"length_penalty": -0.1}, "length_penalty"),
-    ],
-)
-def test_impossible_settings_are_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        validate(DecodeConfig, values)
-
-
 def test_more_hypotheses_than_the_beam_are_refused() -> None:
     arguments = random_toy(0), sources(1), torch.tensor([3]), SPECIALS
     with pytest.raises(ConfigError, match=r"decode\.beam to 5"):
@@ -254,40 +230,6 @@ def test_more_hypotheses_than_the_beam_are_refused() -> None:
         search(*arguments, SAMPLE, 1, [0, 1])
     with pytest.raises(ValueError, match="maximum lengths of 1 or more"):
         search(*arguments[:2], torch.tensor([0]), SPECIALS, GREEDY)
-
-
-@pytest.mark.parametrize(
-    ("decode", "name"),
-    [
-        (DecodeConfig(beam=1), "greedy"),
-        (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
-        (
-            DecodeConfig(stop="exact"),
-            "beam 4, length penalty 0.6, early_stopping = never as in Hugging Face",
-        ),
-        (
-            DecodeConfig(length_offset=0, stop="last"),
-            "beam 4, length penalty 0.6 (scores are divided by length^0.6), "
-            "early_stopping = false as in Hugging Face",
-        ),
-        (
-            DecodeConfig(length_offset=2),
-            "beam 4, length penalty 0.6 (scores are divided by ((2 + length) / 3)^0.6)",
-        ),
-        (DecodeConfig(length_offset=0, length_penalty=0), "beam 4, length penalty 0"),
-        (DecodeConfig(beam=1, sample=True), "sampled"),
-    ],
-)
-def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
-    assert search_name(decode) == name
-
-
-def test_only_an_unusual_offset_is_stored_in_bundles() -> None:
-    """So that other bundles are stored as before the key. Recipes state every key."""
-    assert "length_offset" not in DecodeConfig().model_dump(mode="json")
-    assert DecodeConfig().model_dump()["length_offset"] == 5
-    stored = DecodeConfig(length_offset=0).model_dump(mode="json")
-    assert DecodeConfig.model_validate(stored).length_offset == 0
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from crosshead.decoding.candidates import Specials
-from crosshead.decoding.search import DecodeConfig, search, stream
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import search, stream
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.decoding.utf8 import HIGH, states, whole
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.decoding.test_markup import Babbler

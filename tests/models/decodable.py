@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.beam import RunningBatch, beam_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
+from crosshead.decoding.settings import BeamRules
 from crosshead.models.base import ModelConfig, SequenceModel
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.models.small_transformers import VOCABULARY, padded, shifted, tokens

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.config import validate
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
 from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
 from crosshead.layers.convolution import WeightNormLinear

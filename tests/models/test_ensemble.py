@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
+from crosshead.decoding.hypotheses import Hypothesis, Specials
+from crosshead.decoding.search import search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.models.ensemble import Ensemble

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.validation import Validation

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from crosshead.config import validate
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.text.batching import Example, collate

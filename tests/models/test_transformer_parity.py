@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import MarianMTModel
 
-from crosshead.decoding.search import DecodeConfig, Specials, search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import EOS, PAD
 from tests.attention.torch_weights import check_gradients, copy_decoder, copy_encoder, randomise

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention
 from crosshead.config import validate
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
 from crosshead.errors import ConfigError
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.transformer import Transformer, TransformerConfig

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from crosshead.system.devices import available_cores
+from crosshead.system.processor import available_cores
 from crosshead.training.checkpoint import load_newest, save_checkpoint
 from crosshead.training.progress import Progress
 from tests.cores import on_all_cores

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from crosshead.bundle.base import Bundle
-from crosshead.decoding.search import DecodeConfig, Hypothesis
+from crosshead.decoding.hypotheses import Hypothesis
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import BundleError
 from crosshead.tasks import batched_search
 from crosshead.tasks.batched_search import TokenInputs, search_all

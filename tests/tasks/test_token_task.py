@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.recipe.compose import Below, compose
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.token_loss import token_loss

@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.system.devices import available_cores
+from crosshead.system.processor import available_cores
 from crosshead.training import distributed
 from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import ALONE, World, joined_process_group, shard

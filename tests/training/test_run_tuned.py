@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.io import save_bundle
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.directory import stored_recipe

@@ -20,7 +20,7 @@ from crosshead.bundle.places import CONFIG
 from crosshead.caller import option
 from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import DataError, UserError
 from crosshead.system.files import (
     atomic_file,

@@ -217,6 +217,8 @@ def _made(
 
     A warning counts the translations that may be bad.
     """
+    import torch
+
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
     from crosshead.cli.arguments import check_direction, into, search_settings
     from crosshead.system.progress import counted
@@ -226,7 +228,7 @@ def _made(
     from crosshead.text.profile import FLAGS
 
     translator = into(load_as(Translator, bundles, *machine), to)
-    translator.engine = EngineSearch(SUITED)
+    translator.engine = EngineSearch(SUITED, torch.get_num_threads())
     check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     try:

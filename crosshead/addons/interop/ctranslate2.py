@@ -22,7 +22,8 @@ from crosshead.addons.interop.base import (
     ForeignSearch,
     Tolerance,
 )
-from crosshead.addons.interop.ctranslate2_layers import filled_spec, library
+from crosshead.addons.interop.ctranslate2_layers import filled_spec
+from crosshead.addons.interop.ctranslate2_model import BATCHES, library, pieces_of, scored_batch
 from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, plain_tokenizers, program
 from crosshead.addons.interop.verify import ExportError, in_equal_lengths, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
@@ -220,20 +221,6 @@ class LoadedGenerator(_Loaded):
         """Return the log-probability of each target token, as `Foreign` says."""
         texts = [pieces_of(self._target, [EOS, *target, EOS]) for _, target in examples]
         return scored_batch(self._engine, texts)
-
-
-BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}
-"""The largest number of tokens that CTranslate2 computes at once, padding counted."""
-
-
-def scored_batch(engine: Any, *sides: Sequence[list[str]]) -> list[list[float]]:
-    """Return the log-probability of each token of texts, or of targets after sources."""
-    return [each.log_probs for each in engine.score_batch(*sides, max_input_length=0, **BATCHES)]
-
-
-def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the pieces of ids, in the spelling of the vocabulary."""
-    return tokenizer.pieces([int(index) for index in ids])
 
 
 def usage(bundle: TextBundle, path: str) -> str:

@@ -1,18 +1,17 @@
-"""The layers of a Transformer as CTranslate2's specification of them, and CTranslate2 itself.
+"""The layers of a Transformer as CTranslate2's specification of them.
 
 Axes: `H` heads, `E` width of a head in CTranslate2, `N` positions.
 """
 
 import importlib
 import logging
-import os
-import sys
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.verify import longest_output
 from crosshead.addons.interop.weights import (
     CTRANSLATE2,
@@ -29,7 +28,6 @@ from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.system.devices import saturates_int8
 
 logger = logging.getLogger(__name__)
 
@@ -48,27 +46,6 @@ FEWEST_POSITIONS = 1024
 """The positions that a written table covers at least: CTranslate2's default limit of inputs."""
 
 
-def library() -> Any:
-    """Import CTranslate2 and its specifications of models, and let it log errors only.
-
-    On some processors, CTranslate2's choice of oneDNN gives wrong products in int8
-    (`saturates_int8`). `CT2_USE_MKL` makes it take MKL there, unless the environment has a value.
-    CTranslate2 reads it when it is imported. If the caller has imported it before, a warning says
-    so.
-    """
-    if saturates_int8() and "CT2_USE_MKL" not in os.environ:
-        if "ctranslate2" in sys.modules:
-            logger.warning(
-                "CTranslate2 multiplies bytes inexactly on this processor, and was imported "
-                "already; set CT2_USE_MKL=1 before the program starts"
-            )
-        os.environ["CT2_USE_MKL"] = "1"
-    found = importlib.import_module("ctranslate2")
-    importlib.import_module("ctranslate2.specs.transformer_spec")
-    found.set_log_level(logging.ERROR)
-    return found
-
-
 def positions_written(bundle: TextBundle) -> int:
     """Return the number of positions of a written table: all that the model reads or produces."""
     return max(FEWEST_POSITIONS, bundle.config.longest_source + 1, longest_output(bundle) + 1)
@@ -84,14 +61,19 @@ def filled_spec(bundle: TextBundle, bias: Tensor) -> Any:
     model: Any = bundle.model
     config = model.config
     assert isinstance(config, StackConfig)
-    transformer_spec = library().specs.transformer_spec
+    library()  # which chooses the products of bytes
+    transformer_spec = importlib.import_module("ctranslate2.specs.transformer_spec")
     settings = _settings(config)
     if isinstance(config, TransformerConfig):
         encoder = transformer_spec.TransformerEncoderSpec(
             config.encoder_layers, config.heads, **settings
         )
         decoder = transformer_spec.TransformerDecoderSpec(
-            config.decoder_layers, config.heads, alignment_heads=config.heads, **settings
+            config.decoder_layers,
+            config.heads,
+            alignment_layer=max(0, config.decoder_layers - 2),
+            alignment_heads=1 if bundle.config.guided else config.heads,
+            **settings,
         )
         spec = transformer_spec.TransformerSpec(encoder, decoder)
         places = translation_places(CTRANSLATE2, config, MATRICES, BIAS, (None, None))
@@ -124,13 +106,13 @@ def filled_spec(bundle: TextBundle, bias: Tensor) -> Any:
         if name in found:
             setattr(part, name.rpartition("/")[2], found[name])
 
-    library().specs.model_spec.visit_spec(spec, put)
+    importlib.import_module("ctranslate2.specs.model_spec").visit_spec(spec, put)
     return spec
 
 
 def _settings(config: StackConfig) -> dict[str, Any]:
     """Return the settings that the specifications of encoder and decoder share."""
-    kinds = library().specs.common_spec.Activation
+    kinds = importlib.import_module("ctranslate2.specs.common_spec").Activation
     width = _width(config)
     numbered = {ours: number for number, ours in ACTIVATIONS.items()}
     return {

@@ -29,7 +29,7 @@ from crosshead.bundle.card import fenced, front_matter, inline_code
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.system.files import (
     atomic_write,

@@ -20,8 +20,7 @@ from crosshead.addons.interop.tokenizer_json import foreign_ids
 from crosshead.addons.interop.verify import scored
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import shown
-from crosshead.decoding.beam import Stop
-from crosshead.decoding.search import MOST_EXTRA, DecodeConfig
+from crosshead.decoding.settings import MOST_EXTRA, DecodeConfig, Stop
 from crosshead.system.files import atomic_write
 from crosshead.text.batching import Batch, Example
 from crosshead.text.tokenizers import Tokenizer

@@ -16,8 +16,8 @@ from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.tokenizer_json import JoinedVocabulary, joined_vocabulary
 from crosshead.addons.interop.verify import free_specials, scored, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.text.batching import Batch, Example, collate
 from crosshead.vocabulary import PAD
 

@@ -19,7 +19,9 @@ from torch import Tensor
 from crosshead.addons.interop.base import Foreign, ForeignSearch, Tolerance, prompted
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all

@@ -26,9 +26,8 @@ from crosshead.addons.series.windows import (
     fit_scale,
     windows,
 )
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.card import Words
-from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
 from crosshead.errors import DataError
 from crosshead.models.base import Model

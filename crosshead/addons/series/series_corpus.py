@@ -16,9 +16,8 @@ from crosshead.addons.series.series_recipe import ForecastingRecipe, SeriesData
 from crosshead.addons.series.steps import CALENDAR, pandas, shown_time
 from crosshead.addons.series.tables import read_table
 from crosshead.addons.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.config import BundleConfig
 from crosshead.config import validate
 from crosshead.errors import DataError
 from crosshead.recipe.recipe import Recipe

@@ -9,7 +9,8 @@ from pathlib import Path
 from crosshead.addons.serving.languages import canonical, familiarity
 from crosshead.errors import UserError
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.engine import Engine, Engines, model_engines
+from crosshead.tasks.translation.engine import Engine, Engines
+from crosshead.tasks.translation.model_engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 
 _NAMED = re.compile(r"([^/=]*)=(.+)")

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 from crosshead.addons.serving.errors import Failed
 from crosshead.errors import DataError, UserError
 from crosshead.text.documents.document import Document, texts_of
-from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.formats import FORMATS, parser_of
 from crosshead.text.documents.plain import flowing_parts
 from crosshead.text.documents.xml import xml_parts
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 DETECTED = 2000
 """The number of characters by which a language is detected."""
 
-_PARSERS = {**FORMATS, "flowing": flowing_parts}
+_PARSERS = {**{name: parser_of(name) for name in FORMATS}, "flowing": flowing_parts}
 
 _SIZE = struct.Struct("<Q")
 """The number of bytes before a request to a process and before its answer."""

@@ -26,7 +26,8 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Service
 from crosshead.addons.serving.stores import Metrics, Suggestions
 from crosshead.errors import UserError
-from crosshead.tasks.translation.engine import Engines, model_engines
+from crosshead.tasks.translation.engine import Engines
+from crosshead.tasks.translation.model_engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 
 

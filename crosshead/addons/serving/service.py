@@ -18,7 +18,7 @@ from crosshead.addons.serving.reading import (
 )
 from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.worker import Result, Sentence
-from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.tasks.translation.line_translator import (
     LineTranslator,
     PlannedLines,

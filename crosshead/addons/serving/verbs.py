@@ -164,7 +164,8 @@ def serve(
         from crosshead.addons.serving.keys import read_keys
         from crosshead.addons.serving.requests import Settings
         from crosshead.addons.serving.scheduler import Limits
-        from crosshead.system.devices import available_cores, choose_device
+        from crosshead.system.devices import choose_device
+        from crosshead.system.processor import available_cores
         from crosshead.tasks.translation.engine import engines_of
 
         if workers is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from crosshead.addons.serving.errors import DeadlineExceeded, Failed
-from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.tasks.translation.engine import DecodingBatch, Engine, Query
 
 _logger = logging.getLogger(__name__)

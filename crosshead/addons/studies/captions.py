@@ -18,7 +18,9 @@ from crosshead.addons.studies import fitting
 from crosshead.addons.studies.fitting import FIRST
 from crosshead.addons.studies.runs import K, Run, data_at, results, run_of
 from crosshead.addons.studies.study import Trial
-from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.base import SequenceModel
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig

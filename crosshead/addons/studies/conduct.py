@@ -44,9 +44,9 @@ from crosshead.addons.studies.table1 import TABLE1
 from crosshead.addons.studies.vision import VISION
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, UserError
-from crosshead.system.devices import available_cores, instruction_sets
 from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.system.processor import available_cores, instruction_sets
 from crosshead.version import __version__
 
 STUDIES: dict[str, Study] = {

@@ -16,7 +16,7 @@ from crosshead.addons.vision.data.caption_sets import PAIRS, other_images, read_
 from crosshead.addons.vision.data.scenes import IMAGES, read_regions, write_scenes
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.addons.vision.scores import caption_scores
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator
 

@@ -12,11 +12,10 @@ from crosshead.addons.vision.data.caption_sets import PAIRS, CaptionSet
 from crosshead.addons.vision.data.images import ImageLike, as_floats, pixels_of
 from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
-from crosshead.bundle.base import Bundle
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.config import MOST_PATCH, MOST_TOKENS, MOST_WIDTH
-from crosshead.decoding.search import Specials
+from crosshead.decoding.hypotheses import Specials
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, Model, TokenModel, TokenModelConfig
 from crosshead.models.registry import MODELS

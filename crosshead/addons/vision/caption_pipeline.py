@@ -15,7 +15,8 @@ from crosshead.addons.vision.bundles import (
 )
 from crosshead.addons.vision.data.images import ImageLike, as_floats
 from crosshead.bundle.card import Words
-from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.decoding.hypotheses import Hypothesis
+from crosshead.decoding.settings import DecodeConfig, search_name
 from crosshead.errors import DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.tasks.batched_search import search_all

@@ -27,9 +27,9 @@ from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.addons.vision.scores import classification_scores
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, BundleConfig
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.config import BundleConfig, BundleScore
+from crosshead.bundle.config import BundleScore
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections

@@ -29,7 +29,7 @@ from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.addons.vision.scores import caption_scores, multi_bleu, nearest_references
 from crosshead.bundle.base import Bundle
-from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.decoding.settings import DecodeConfig, search_name
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections

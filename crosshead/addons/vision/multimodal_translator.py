@@ -16,13 +16,14 @@ from crosshead.addons.vision.bundles import (
 from crosshead.addons.vision.data.images import ImageLike, as_floats
 from crosshead.addons.vision.models.multimodal import ImagesAndTokens, MultimodalTransformer
 from crosshead.bundle.card import Words
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
-from crosshead.tasks.translation.line_translator import LineTranslator, Translation
-from crosshead.tasks.translation.log_probs import checked_lines
+from crosshead.tasks.translation.line_pipeline import LinePipeline
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.text_translator import checked_lines
 from crosshead.text.tokenizers import token_ids
 
 Beside = tuple[ImageLike, str]
@@ -44,7 +45,7 @@ class ImageTokenInputs(TokenInputs):
         return ImagesAndTokens(images.to(device), super().collate(rows, device))
 
 
-class MultimodalTranslator(ImageTextPipeline, LineTranslator):
+class MultimodalTranslator(ImageTextPipeline, LinePipeline):
     """Translates sentences beside images with a bundle's model.
 
     A call takes a pair of an image and a sentence, or a list of pairs, and returns the best

@@ -113,7 +113,10 @@ def translate_beside_images(
         arguments.check_outputs({"--output": options["output"]}, [file], each)
     only = arguments.only(bundles, "--images")
     translator = BesideImages(only, images or [], device, threads, precision)
-    translate_input(translator, translator.translate, file, None, check_text, **options)
+    written = {key: options.pop(key) for key in ("output", "n_best", "scores", "jsonl")}
+    says, sample = translator.bundle.config.decode, options.pop("sample")
+    decode = arguments.search_settings(says, sample, options, written["n_best"])
+    translate_input(decode, translator.translate, file, None, check_text, **written)
     translator.finish()
 
 

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.decoding.search import DecodeConfig, search, stream
+from crosshead.decoding.search import search, stream
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, RememberingModel, SequenceModel, decodable
 from crosshead.tasks.pipeline import LONGEST_SCORED, AttentionInputs, TextPipeline

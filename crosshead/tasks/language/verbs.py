@@ -22,7 +22,7 @@ from crosshead.cli.terminal import put, put_bytes
 from crosshead.errors import BundleError, ConfigError, DataError
 
 if TYPE_CHECKING:
-    from crosshead.decoding.search import DecodeConfig
+    from crosshead.decoding.settings import DecodeConfig
     from crosshead.evaluation.bootstrap import CorpusScore
     from crosshead.tasks.language.text_generator import TextGenerator
 

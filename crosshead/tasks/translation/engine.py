@@ -1,30 +1,22 @@
-"""Engines, which decode sentences in batches that other sentences join."""
+"""Engines, which decode sentences in batches that other sentences join, and the choice of one."""
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import torch
-
+from crosshead.bundle.texts import TextParts
 from crosshead.config import nearest
-from crosshead.decoding.beam import BeamRules, RunningBatch
-from crosshead.decoding.beams import Finished
-from crosshead.decoding.candidates import Hypothesis, Specials
-from crosshead.decoding.markup import parents
-from crosshead.decoding.protocol import Decodable, JoinableState
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.hypotheses import Finished, Hypothesis
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.extensions import added
-from crosshead.tasks.translation.translator import Search, Translator
-from crosshead.text.batching import collate
-from crosshead.vocabulary import BOS
+from crosshead.system.processor import available_cores
+from crosshead.tasks.translation.line_translator import Alignments, MostPositions
 
-_SHORT, _LONG = 8, 24
-"""Lengths of the sources, in tokens, by which a state is measured."""
-_ROOM = 16
-"""The positions for which a new key-value cache has room."""
+if TYPE_CHECKING:
+    from crosshead.tasks.translation.translator import Translator
 
 
 class Query(NamedTuple):
@@ -93,25 +85,48 @@ class Engine(Protocol):
 Engines = Callable[[int], "Engine"]
 """Makes an engine of a translator, by its beam."""
 
-OWN, SUITED = "crosshead", "auto"
-"""The names of crosshead's own engine, and of the one that suits a search best."""
 
-SENTENCES = 1000
-"""The largest number of sentences that another engine gets at once."""
+class Search(Protocol):
+    """The search of an engine that is not the model itself."""
+
+    def __call__(
+        self, ids: Sequence[Sequence[int]], count: int, *, scored: bool,
+        progress: Callable[[float], None],
+    ) -> list[list[Hypothesis]]:  # fmt: skip
+        """Return `count` hypotheses of each source, best first. See `Translator.translate`."""
+        ...
 
 
 class MakesEngines(Protocol):
     """Makes what makes the engines of a translator, by its beam."""
 
-    def __call__(self, translator: Translator, decode: DecodeConfig | None = None) -> Engines:
+    def __call__(self, translator: "Translator", decode: DecodeConfig | None = None) -> Engines:
         """Return what makes the engines with the settings of a search, by default the bundle's."""
+        ...
+
+
+class StoredModel(Protocol):
+    """A model in an engine's own form, which was stored beside its bundle."""
+
+    @property
+    def most_positions(self) -> MostPositions:
+        """The largest number of positions of a source and of a target, or None without a limit."""
+        ...
+
+    @property
+    def alignments(self) -> Alignments:
+        """The alignments of the model."""
+        ...
+
+    def search(self, decode: DecodeConfig) -> Search:
+        """Return a search with some settings."""
         ...
 
 
 class ForeignEngines(Protocol):
     """The engines of a package: an entry point of the group `crosshead.engines`."""
 
-    def suits(self, translator: Translator, decode: DecodeConfig) -> bool:
+    def suits(self, translator: "Translator", decode: DecodeConfig) -> bool:
         """Return whether the engine finds the translations of a search that crosshead finds."""
         ...
 
@@ -119,51 +134,100 @@ class ForeignEngines(Protocol):
         """Return what makes engines, with a number format (by default the exact one)."""
         ...
 
+    def store(self, translator: "Translator", place: Path) -> None:
+        """Store the model of a bundle in the engine's form beside it, if that is possible."""
+        ...
+
+    def stored(
+        self, place: Path, parts: TextParts, decode: DecodeConfig, workers: int
+    ) -> StoredModel | None:
+        """Return the model that was stored beside a bundle, without PyTorch.
+
+        None is returned if there is none of this bundle, or the engine does not suit the search.
+        """
+        ...
+
+
+OWN, SUITED = "crosshead", "auto"
+"""The names of crosshead's own engine, and of the one that suits a search best."""
+
+SENTENCES = 1000
+"""The largest number of sentences that another engine gets at once."""
+
+
+def packages_engines(name: str) -> dict[str, ForeignEngines]:
+    """Return the engines of packages among which a name chooses, by their names."""
+    others: dict[str, ForeignEngines] = added("engines")
+    if name in (OWN, SUITED):
+        return others if name == SUITED else {}
+    if name not in others:
+        raise ConfigError(f"unknown engine {name!r}; {nearest(name, [SUITED, OWN, *others])}")
+    return {name: others[name]}
+
 
 def engines_of(name: str, kind: str | None, workers: int) -> MakesEngines:
     """Return what makes engines by their name: own ones, a package's, or those that suit."""
     if kind is not None and name in (OWN, SUITED):
         raise UserError(f"--type is for another --engine than {name}; leave one of them out")
-    others: dict[str, ForeignEngines] = added("engines")
-    if name == OWN:
+    from crosshead.tasks.translation.model_engine import model_engines
+
+    others = packages_engines(name)
+    if not others:
         return model_engines
-    if name == SUITED:
-        return partial(_suited, workers)
-    if name not in others:
-        raise ConfigError(f"unknown engine {name!r}; {nearest(name, [SUITED, OWN, *others])}")
-    return others[name](kind, workers)
+    if name in others:
+        return others[name](kind, workers)
 
+    def suited(translator: "Translator", decode: DecodeConfig | None = None) -> Engines:
+        decode = decode or translator.bundle.config.decode
+        for other in others.values():
+            if other.suits(translator, decode):
+                return other(None, workers)(translator, decode)
+        return model_engines(translator, decode)
 
-def _suited(workers: int, translator: Translator, decode: DecodeConfig | None = None) -> Engines:
-    """Return what makes the engines that suit a search: the first package's, or own ones."""
-    decode = decode or translator.bundle.config.decode
-    for other in added("engines").values():
-        if other.suits(translator, decode):
-            return cast(ForeignEngines, other)(None, workers)(translator, decode)
-    return model_engines(translator, decode)
+    return suited
 
 
 class EngineSearch:
-    """Gives the search of the engine of a name: `auto`, `crosshead` or that of a package."""
+    """Gives the search of the engine of a name: `auto`, `crosshead` or that of a package.
 
-    def __init__(self, name: str) -> None:
-        self._engines = engines_of(name, None, torch.get_num_threads())
-        self._made: dict[str, Engine] = {}
+    `workers` is the number of batches that it decodes side by side, by default one for each core.
+    An engine that suits stores its form of the model beside the bundle, if `place` is its folder.
+    """
 
-    def __call__(self, translator: Translator, decode: DecodeConfig) -> Search | None:
+    def __init__(self, name: str, workers: int | None = None, place: Path | None = None) -> None:
+        self._others = packages_engines(name)
+        self._is_named, self._place = name in self._others, place
+        self._workers = workers or available_cores()
+        self._made: dict[str, Search | None] = {}
+
+    def __call__(self, translator: "Translator", decode: DecodeConfig) -> Search | None:
         """Return the search of another engine, or None if the model itself searches."""
         settings = decode.model_dump_json()
         if settings not in self._made:
-            self._made[settings] = self._engines(translator, decode)(decode.beam)
-        engine, most = self._made[settings], translator.most_positions[1] or sys.maxsize
-        if isinstance(engine, ModelEngine):  # it searches batches side by side
-            return None
-        return partial(_searched, engine, decode.max_extra, most)
+            self._made[settings] = self._search(translator, decode)
+        return self._made[settings]
+
+    def _search(self, translator: "Translator", decode: DecodeConfig) -> Search | None:
+        for other in self._others.values():
+            is_suited = other.suits(translator, decode)
+            if is_suited and self._place is not None:
+                other.store(translator, self._place)
+            if is_suited or self._is_named:
+                engine = other(None, self._workers)(translator, decode)(decode.beam)
+                return search_with(engine.batch, decode, translator.most_positions[1])
+        return None
+
+
+def search_with(
+    batch: Callable[[], DecodingBatch], decode: DecodeConfig, most: int | None
+) -> Search:
+    """Return the search with the batches of an engine, whose outputs have a largest length."""
+    return partial(_searched, batch, decode.max_extra, most or sys.maxsize)
 
 
 def _searched(
-    engine: Engine, extra: int, most: int, ids: Sequence[Sequence[int]], count: int, *,
-    scored: bool, progress: Callable[[float], None],
+    batch: Callable[[], DecodingBatch], extra: int, most: int, ids: Sequence[Sequence[int]],
+    count: int, *, scored: bool, progress: Callable[[float], None],
 ) -> list[list[Hypothesis]]:  # fmt: skip
     order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
     found: Finished = {}
@@ -173,132 +237,6 @@ def _searched(
             Query(row, ids[row], min(len(ids[row]) + 1 + extra, most), count, scored)
             for row in order[begin : begin + SENTENCES]
         ]
-        found |= engine.batch().add(queries)
+        found |= batch().add(queries)
         progress(len(found) / len(order))
     return [found[row] for row in range(len(order))]
-
-
-def model_engines(
-    translator: Translator, decode: DecodeConfig | None = None
-) -> Callable[[int], "ModelEngine"]:
-    """Return a function that makes the engines of a translator, by their beams."""
-    decode, device = decode or translator.bundle.config.decode, translator.device
-    # Measured once, when the bundle is loaded, for all beams: a request must not wait for it.
-    size = measured_size(translator.model, translator.bundle.specials, device)
-
-    def engine(beam: int) -> ModelEngine:
-        # A beam of one is greedy search, whatever the rule.
-        stop = decode.stop if beam > 1 else "full"
-        rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
-        return ModelEngine(translator.model, translator.bundle.specials, rules, device, size)
-
-    return engine
-
-
-@dataclass(frozen=True)
-class StateSize:
-    """The memory of a state in bytes, as a sum of four parts.
-
-    Attributes:
-        sentence: Bytes of each sentence.
-        source: Bytes of each source position of each sentence, padding counted.
-        row: Bytes of each row.
-        target: Bytes of each target position of each row, padding counted.
-    """
-
-    sentence: float
-    source: float
-    row: float
-    target: float
-
-    def bytes(self, sentences: int, rows: int, source: int, target: int) -> float:
-        """Return the size of a state."""
-        each = self.sentence + self.source * source + rows * (self.row + self.target * target)
-        return sentences * each
-
-
-@torch.inference_mode()
-def measured_size(
-    model: Decodable[JoinableState], specials: Specials, device: torch.device
-) -> StateSize:
-    """Measure states of two source lengths, before and after the growth of their caches."""
-    short, long = (model.start(_padded([[BOS] * (size - 1)], device)) for size in (_SHORT, _LONG))
-    source = (long.nbytes - short.nbytes) / (_LONG - _SHORT)
-    fed = torch.full((1, 1), specials.start, device=device)
-    _, state = model.step(short, fed)
-    first = state.nbytes
-    row = state.select(torch.zeros(2, dtype=torch.long, device=device)).nbytes - first
-    for _ in range(_ROOM):
-        _, state = model.step(state, fed)
-    target = (state.nbytes - first) / _ROOM
-    sentence = first - row - source * _SHORT
-    return StateSize(sentence, source, row - target * _ROOM, target)
-
-
-def _padded(ids: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
-    """Return sources as padded token ids, "B S"."""
-    return collate([(each, ()) for each in ids], range(len(ids))).source.to(device)
-
-
-class ModelEngine:
-    """A model with the rules of one search. Sentences join and leave its batches at every step."""
-
-    def __init__(
-        self,
-        model: Decodable[JoinableState],
-        specials: Specials,
-        rules: BeamRules,
-        device: torch.device,
-        size: StateSize,
-    ) -> None:
-        self.model, self.specials, self.rules = model, specials, rules
-        self.device, self.size = device, size
-
-    @property
-    def beam(self) -> int:
-        """The number of hypotheses of the search."""
-        return self.rules.beam
-
-    def batch(self) -> "ModelBatch":
-        """Return a batch without sentences."""
-        return ModelBatch(self)
-
-    def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch."""
-        return self.size.bytes(sentences, self.beam, source, target)
-
-    def sources(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return sources as padded token ids, "B S"."""
-        return _padded(ids, self.device)
-
-
-class ModelBatch:
-    """A running beam search of a model."""
-
-    def __init__(self, engine: ModelEngine) -> None:
-        self.engine = engine
-        self.running = RunningBatch(engine.model, engine.specials, engine.rules)
-
-    def __len__(self) -> int:
-        return len(self.running)
-
-    def add(self, queries: Sequence[Query]) -> Finished:
-        """Encode sentences, take their first step, and add them to the search."""
-        engine = self.engine
-        sources = engine.sources([each.ids for each in queries])
-        start = torch.full((len(queries), 1), engine.specials.start, device=engine.device)
-        return self.running.add(
-            engine.model.step(engine.model.start(sources), start),
-            torch.tensor([each.max_length for each in queries]),
-            [each.number for each in queries],
-            [each.n_best for each in queries],
-            parents(sources, engine.specials.marks),
-        )
-
-    def step(self) -> Finished:
-        """Extend every hypothesis by one token."""
-        return self.running.take(self.engine.model.step(self.running.state, self.running.last))
-
-    def drop(self, numbers: Sequence[int]) -> None:
-        """Remove sentences."""
-        self.running.drop(numbers)

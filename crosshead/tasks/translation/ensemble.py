@@ -7,7 +7,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import BundleError
 from crosshead.models.base import decodable
 from crosshead.models.ensemble import Ensemble
-from crosshead.tasks.translation.log_probs import MostPositions
+from crosshead.tasks.translation.line_translator import MostPositions
 from crosshead.tasks.translation.translator import Translator
 
 

@@ -1,25 +1,26 @@
-"""The base of pipelines that translate: long lines are split and joined again, and so are texts."""
+"""Translation of lines: long lines are split and joined again, and marks and terms are placed.
+
+Nothing here needs PyTorch.
+"""
 
 import math
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from crosshead.decoding.candidates import length_penalty
-from crosshead.decoding.markup import nesting
+from crosshead.bundle.texts import TextParts
+from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.decoding.minimum_risk import Utility, rank_by_utility
-from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.decoding.nesting import nesting
+from crosshead.decoding.settings import DecodeConfig, length_penalty
 from crosshead.errors import ConfigError
-from crosshead.models.base import SequenceModel, decodable
-from crosshead.tasks.pipeline import TextPipeline
-from crosshead.tasks.translation.alignment import Alignments
-from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
 from crosshead.text.glossary import Glossary, Term, has_term
 from crosshead.text.letter_case import in_capitals, recased
@@ -52,6 +53,18 @@ LONGEST_STRETCH = 10_000
 """The largest number of characters without a space or the end of a clause that is translated. A
 longer stretch (an image in base64, for example) is not text and would take minutes. Its line is
 passed through unchanged."""
+
+
+MostPositions = tuple[int | None, int | None]
+"""The largest number of positions of a source and of a target; None is no limit."""
+
+
+class Alignments(Protocol):
+    """Alignments of pairs by a model's attention."""
+
+    def of(self, examples: Sequence[tuple[list[int], list[int]]]) -> list[np.ndarray]:
+        """Return the weight of each source token for each target token, "T S" for each pair."""
+        ...
 
 
 class UsedTerm(NamedTuple):
@@ -151,16 +164,13 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A piece that spells a byte, because no other has the character."""
 
 
-class LineTranslator(TextPipeline):
-    """The base of pipelines that translate lines, and split the lines that are too long."""
+class LineTranslator(ABC):
+    """The base of what translates lines, and splits the lines that are too long."""
+
+    bundle: TextParts
 
     tag: str | None = ""
     """The tag before each source, such as `<2de>`; None if the target language is not chosen."""
-
-    @property
-    def model(self) -> SequenceModel:
-        """The bundle's model."""
-        return decodable(self.bundle.model)
 
     @property
     def source_language(self) -> str | None:
@@ -175,10 +185,14 @@ class LineTranslator(TextPipeline):
         return longest if positions is None else min(longest, positions - 1)
 
     @property
+    @abstractmethod
     def most_positions(self) -> MostPositions:
         """The largest number of positions of a source and of a target, or None without a limit."""
-        config = self.bundle.config.model
-        return config.most_source, config.most_positions
+
+    @property
+    @abstractmethod
+    def alignments(self) -> Alignments:
+        """The alignments of the model."""
 
     def planned(
         self, lines: Sequence[str], first: int, glossary: Glossary | None = None
@@ -261,19 +275,6 @@ class LineTranslator(TextPipeline):
             translations.append([self._flagged(each, read, line_ids) for each in best])
         return translations
 
-    def facts(self) -> list[list[str]]:
-        """Return tokenizers, languages, the longest source and the search settings."""
-        longest = min(self.bundle.config.longest_source, self.max_source_length)
-        return [
-            *super().facts(),
-            [
-                "longest line",
-                f"{longest} tokens; a longer line is split into its sentences, and a sentence of "
-                f"more than {self.max_source_length} tokens is cut",
-            ],
-            ["search", search_name(self.bundle.config.decode)],
-        ]
-
     def _with_terms(self, marked: Marked, terms: Sequence[Term], *, exact: bool) -> Marked:
         """Return a part with the terms that stand in its translation, and those that are told.
 
@@ -347,7 +348,7 @@ class LineTranslator(TextPipeline):
             for each in found
             if not each.is_whole
         ]
-        weights = iter(self._alignments.of(misplaced) if misplaced else ())
+        weights = iter(self.alignments.of(misplaced) if misplaced else ())
         return [[self._text(each, weights) for each in found] for found in outputs]
 
     def _output(self, marked: Marked, source: list[int], tokens: list[int]) -> _Output:
@@ -389,10 +390,6 @@ class LineTranslator(TextPipeline):
     def _term_markers(self) -> tuple[int, ...]:
         """The pieces of terms that the model reads, or none."""
         return ids_of(TERM_MARKERS, self.bundle.source_tokenizer)
-
-    @cached_property
-    def _alignments(self) -> Alignments:
-        return Alignments(self.bundle)
 
     @property
     def _tag_length(self) -> int:

@@ -1,7 +1,7 @@
 """Scores of given translations: log-probabilities under a model, without a search."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,15 +11,14 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import DataError
 from crosshead.models.base import SequenceModel
 from crosshead.tasks.pipeline import LONGEST_SCORED
+from crosshead.tasks.translation.line_translator import MostPositions
+from crosshead.tasks.translation.text_translator import checked_lines
 from crosshead.text.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS
 
 SCORED_LOGITS = 2**25
 """The number of logits that scoring holds at once: 128 MiB of float32."""
-
-MostPositions = tuple[int | None, int | None]
-"""The largest number of positions of a source and of a target; None is no limit."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +96,6 @@ def why_too_long(
                     f"pair {first + row + 1}: its {side} has {length:,} tokens, but the model "
                     f"takes at most {most:,}"
                 )
-    return found
-
-
-def checked_lines(lines: Iterable[str]) -> list[str]:
-    """Return the lines as a list; raise `TypeError` for a single text or other values."""
-    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"expected a list of lines of text, found {type(lines).__name__}")
-    found = list(lines)
-    for index, line in enumerate(found):
-        if not isinstance(line, str):
-            raise TypeError(f"expected lines of text, found {type(line).__name__} at index {index}")
     return found
 
 

@@ -17,8 +17,8 @@ from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.evaluation.sacrebleu_metrics import tokenised_warning
 from crosshead.recipe.text_recipe import TextRecipe
-from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
+from crosshead.system.processor import available_cores
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_task import TokenCorpus

@@ -13,7 +13,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
-from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.decoding.settings import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu, corpus_scores
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.presets import DEFAULT

@@ -1,20 +1,18 @@
 """The formats of documents, and the ends of the names of their files."""
 
+from importlib import import_module
+
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
 from crosshead.text.documents.document import Parser
-from crosshead.text.documents.html import html_parts
-from crosshead.text.documents.markdown import markdown_parts
-from crosshead.text.documents.plain import plain_parts
-from crosshead.text.documents.subtitles import subtitle_parts
 
-FORMATS: dict[str, Parser] = {
-    "text": plain_parts,
-    "markdown": markdown_parts,
-    "html": html_parts,
-    "srt": subtitle_parts,
+FORMATS = {
+    "text": "plain.plain_parts",
+    "markdown": "markdown.markdown_parts",
+    "html": "html.html_parts",
+    "srt": "subtitles.subtitle_parts",
 }
-"""The parser of each format."""
+"""The parser of each format, which is imported at its first use."""
 
 ENDS = {
     ".txt": "text",
@@ -32,4 +30,6 @@ def parser_of(name: str) -> Parser:
     """Return the parser of a format."""
     if name not in FORMATS:
         raise ConfigError(f"unknown format {name!r}; {nearest(name, list(FORMATS))}")
-    return FORMATS[name]
+    module, _, function = FORMATS[name].partition(".")
+    parser: Parser = getattr(import_module(f"crosshead.text.documents.{module}"), function)
+    return parser

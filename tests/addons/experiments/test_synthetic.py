@@ -7,7 +7,7 @@ import pytest
 
 from crosshead.addons.experiments import synthetic
 from crosshead.addons.experiments.synthetic import Synthesis, back_translate, distill
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.tasks.loading import load
 from crosshead.tasks.translation.translator import Translator

@@ -13,7 +13,8 @@ from torch import nn
 
 from crosshead.addons.interop.verify import free_specials
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.decoding.search import DecodeConfig, greedy_search
+from crosshead.decoding.search import greedy_search
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import Transformer

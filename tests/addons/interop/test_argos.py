@@ -27,7 +27,7 @@ from crosshead.addons.interop.argos import (
     kinds,
     sentence_splitter,
 )
-from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.imports.writing import import_model

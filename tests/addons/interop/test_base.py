@@ -7,7 +7,7 @@ import pytest
 from crosshead.addons.interop.base import ForeignSearch, about, named_languages
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
 from crosshead.addons.interop.formats import FORMATS
-from crosshead.bundle.base import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from tests.addons.interop.cells import without_weights

@@ -19,7 +19,7 @@ from crosshead.addons.interop.ctranslate2 import (
     LoadedGenerator,
     output_bias,
 )
-from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.export import tolerance_of
 from crosshead.addons.interop.verify import ExportError, check_comparison, compare_export
 from crosshead.tasks.language.text_generator import TextGenerator

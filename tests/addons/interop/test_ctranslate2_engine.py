@@ -1,6 +1,5 @@
 """The engine of CTranslate2 beside crosshead's own, on the stored bundle."""
 
-import math
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,16 +7,14 @@ import pytest
 import torch
 
 from crosshead.addons.interop import ctranslate2_engine as module
-from crosshead.addons.interop.ctranslate2_engine import (
-    CTranslate2Engine,
-    CTranslate2Model,
-    ctranslate2_engines,
-)
+from crosshead.addons.interop.ctranslate2_engine import CTranslate2Engine, ctranslate2_engines
+from crosshead.addons.interop.ctranslate2_model import CTranslate2Model
 from crosshead.addons.serving.directory import load_directory
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.engine import ModelEngine, Query, model_engines
+from crosshead.tasks.translation.engine import Query
+from crosshead.tasks.translation.model_engine import ModelEngine, model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.small_bundles import small_bundle
 from tests.addons.serving.loopback import running
@@ -72,24 +69,6 @@ def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: T
         [alone] = engine.batch().add([query]).values()
         assert [each.tokens for each in hypotheses] == [each.tokens for each in alone]
     assert not all(each.finished for each in together[0])  # two tokens are not enough
-
-
-def test_a_sentence_whose_scores_nobody_reads_is_not_scored(translator: Translator) -> None:
-    engine, _ = engines_of(translator, 4)
-    ids = translator.planned(LINES, 0).ids
-    scored = engine.batch().add([Query(n, each, 30, 1 + n % 2) for n, each in enumerate(ids)])
-    mixed = engine.batch().add(
-        [Query(n, each, 30, 1 + n % 2, scored=n > 2) for n, each in enumerate(ids)]
-    )
-    for number in range(len(ids)):
-        for one, other in zip(scored[number], mixed[number], strict=True):
-            assert (one.tokens, one.finished) == (other.tokens, other.finished)
-            assert len(one.token_log_probs) == len(other.token_log_probs)
-            if number > 2:
-                assert one.score == pytest.approx(other.score, abs=1e-4)
-            else:
-                assert all(map(math.isnan, other.token_log_probs))
-                assert one.score == pytest.approx(other.score, abs=2e-3)
 
 
 def test_int8_is_another_model_and_other_formats_are_refused(translator: Translator) -> None:

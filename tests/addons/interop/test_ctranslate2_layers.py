@@ -1,19 +1,11 @@
 """Rewritten attention computes the same as the model's own."""
 
 import dataclasses
-import os
 
 import numpy as np
-import pytest
 import torch
 
-from crosshead.addons.interop import ctranslate2_layers
-from crosshead.addons.interop.ctranslate2_layers import (
-    _bias_table,
-    library,
-    positions_written,
-    rewritten,
-)
+from crosshead.addons.interop.ctranslate2_layers import _bias_table, positions_written, rewritten
 from crosshead.attention.relative import ALiBi, T5Buckets, t5_bucket
 from crosshead.attention.scores import General
 from tests.addons.interop.small_bundles import small_bundle
@@ -54,29 +46,3 @@ def test_the_score_general_is_a_projection_of_queries() -> None:
     found = x @ folded["query.weight"].T + folded["query.bias"]
     found = found.unflatten(-1, (4, 4)).transpose(1, 2) @ keys.transpose(-2, -1)
     torch.testing.assert_close(found, scores)
-
-
-@pytest.mark.parametrize(
-    ("saturates", "given", "expected"),
-    [(True, None, "1"), (True, "0", "0"), (False, None, None)],
-)
-def test_mkl_is_chosen_where_bytes_would_overflow(
-    saturates: bool, given: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ctranslate2_layers, "saturates_int8", lambda: saturates)
-    monkeypatch.setenv("CT2_USE_MKL", given or "")
-    if given is None:
-        monkeypatch.delenv("CT2_USE_MKL")
-    assert hasattr(library().specs.transformer_spec, "TransformerSpec")
-    assert os.environ.get("CT2_USE_MKL") == expected
-
-
-def test_a_library_that_the_caller_has_imported_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    library()
-    monkeypatch.setattr(ctranslate2_layers, "saturates_int8", lambda: True)
-    monkeypatch.setenv("CT2_USE_MKL", "")
-    monkeypatch.delenv("CT2_USE_MKL")
-    library()
-    assert "set CT2_USE_MKL=1 before the program starts" in caplog.text

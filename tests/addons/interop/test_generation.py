@@ -21,7 +21,7 @@ from crosshead.addons.interop.generation import (
     write_generation,
 )
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from tests.addons.interop.imports.wrong_values import WRONG
 from tests.addons.interop.small_bundles import small_bundle
 

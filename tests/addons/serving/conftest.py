@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crosshead.addons.serving.directory import Directory, load_directory
-from crosshead.tasks.translation.engine import Engines, model_engines
+from crosshead.tasks.translation.engine import Engines
+from crosshead.tasks.translation.model_engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.conftest import ROOT
 

@@ -231,7 +231,7 @@ def test_usage_counts_the_characters_of_a_key(locked: Client) -> None:
 def test_english_is_listed_by_its_variants(translator: Translator) -> None:
     from crosshead.addons.serving.deepl import target_names
     from crosshead.addons.serving.directory import LanguagePair
-    from crosshead.tasks.translation.engine import model_engines
+    from crosshead.tasks.translation.model_engine import model_engines
 
     routes = {
         pair: LanguagePair(*pair, translator, "x", model_engines(translator))

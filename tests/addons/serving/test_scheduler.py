@@ -12,9 +12,9 @@ from crosshead.addons.serving.errors import DeadlineExceeded, Failed, Overloaded
 from crosshead.addons.serving.scheduler import Limits, Scheduler, Throughput
 from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.beam import beam_search
-from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.models.transformer import Transformer
-from crosshead.tasks.translation.engine import ModelEngine
+from crosshead.tasks.translation.model_engine import ModelEngine
 from tests.models.small_transformers import TINY, model_of, tokens
 from tests.tasks.translation.test_engine import engine_of
 

@@ -19,7 +19,8 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 from crosshead.addons.serving.server import ServerConfig, bound_socket, run_server
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
-from crosshead.tasks.translation.engine import Engines, model_engines
+from crosshead.tasks.translation.engine import Engines
+from crosshead.tasks.translation.model_engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.program import Program
 from tests.bundle.text_bundles import bundle_of

@@ -10,8 +10,7 @@ import pytest
 
 from crosshead.addons.serving.errors import DeadlineExceeded, Failed
 from crosshead.addons.serving.worker import Result, Sentence, Worker
-from crosshead.decoding.beams import Finished
-from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.hypotheses import Finished, Hypothesis
 from crosshead.tasks.translation.engine import Query
 from tests.models.small_transformers import TINY, model_of
 from tests.tasks.translation.test_engine import engine_of

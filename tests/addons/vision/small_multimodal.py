@@ -7,7 +7,7 @@ import torch
 from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.multimodal import MultimodalConfig
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 SOURCES = ["a red sign above a small blue cross", "a green square", "one more word."]

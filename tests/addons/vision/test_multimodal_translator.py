@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crosshead.addons.vision.data.images import encode_png
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection import attention_weights, record_attention
 from tests.addons.vision.small_captioners import pixels

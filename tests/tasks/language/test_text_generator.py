@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model

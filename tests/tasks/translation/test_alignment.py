@@ -7,7 +7,7 @@ import torch
 import crosshead
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.inspection.record import attention_weights
-from crosshead.tasks.translation.alignment import Alignments
+from crosshead.tasks.translation.alignment import AttentionAlignments
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.markers import token_ends
 from tests.tasks.translation.test_translator import STORED
@@ -34,7 +34,7 @@ def test_an_alignment_is_the_attention_of_a_layer_both_ways(
     stored: Translator, guided: bool
 ) -> None:
     config = stored.bundle.config.model_copy(update={"guided": guided})
-    found = Alignments(replace(stored.bundle, config=config)).of(examples(stored.bundle))
+    found = AttentionAlignments(replace(stored.bundle, config=config)).of(examples(stored.bundle))
     for (source, target), weights in zip(PAIRS, found, strict=True):
         shown = attention_weights(stored, source, target=target).weights
         layer = shown[max(0, len(shown) - 2), :, :-1, :-1]
@@ -45,19 +45,19 @@ def test_an_alignment_is_the_attention_of_a_layer_both_ways(
 
 def test_a_model_stays_as_it_is(stored: Translator) -> None:
     cross = stored.model.attentions()["cross"]
-    Alignments(stored.bundle).of(examples(stored.bundle))
+    AttentionAlignments(stored.bundle).of(examples(stored.bundle))
     assert all(each.observe is None for each in cross)
 
 
 def test_an_alignment_shares_the_weights_of_its_model(stored: Translator) -> None:
-    alignments = Alignments(stored.bundle)
+    alignments = AttentionAlignments(stored.bundle)
     found = {id(each) for each in alignments._model.parameters()}  # type: ignore[union-attr]
     assert found == {id(each) for each in stored.model.parameters()}
 
 
 def test_a_model_without_attention_translates_in_order(stored: Translator) -> None:
     bundle = replace(stored.bundle, model=torch.nn.Linear(1, 1))  # type: ignore[arg-type]
-    [weights] = Alignments(bundle).of([([5, 6, 7], [8, 9, 10])])
+    [weights] = AttentionAlignments(bundle).of([([5, 6, 7], [8, 9, 10])])
     assert weights.argmax(1).tolist() == [0, 1, 2]
 
 

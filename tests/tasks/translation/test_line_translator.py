@@ -6,15 +6,16 @@ import pytest
 import torch
 
 import crosshead
+from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.decoding.minimum_risk import MinimumRisk
-from crosshead.decoding.search import DecodeConfig, Hypothesis
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.translation.engine import Engines, Query
 from crosshead.tasks.translation.line_translator import TranslatedText, Translation, UsedTerm
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.documents.document import Document
-from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.formats import parser_of
 from crosshead.text.glossary import Entry, Glossary
 from crosshead.text.markers import MARKERS, TERM_MARKERS
 from tests.tasks.translation.test_translator import STORED, english, german
@@ -59,7 +60,7 @@ def found(*texts: str) -> list[Translation]:
 
 
 def test_the_n_th_translation_joins_the_n_th_of_each_sentence_or_its_last() -> None:
-    document = Document.of("<i>One.</i> Two.", FORMATS["html"])
+    document = Document.of("<i>One.</i> Two.", parser_of("html"))
     text = TranslatedText.of(document, [found("a", "b", "c"), found("x", "y")], 3)
     assert text.texts == ["<i>a</i> x", "<i>b</i> y", "<i>c</i> y"] and text.text == "<i>a</i> x"
     assert [each.source for each in text.sentences] == ["One.", "Two."]
@@ -67,9 +68,9 @@ def test_the_n_th_translation_joins_the_n_th_of_each_sentence_or_its_last() -> N
 
 
 def test_translations_are_different_and_one_is_enough() -> None:
-    document = Document.of("One.", FORMATS["text"])
+    document = Document.of("One.", parser_of("text"))
     assert TranslatedText.of(document, [found("a", "a")], 2).texts == ["a"]
-    nothing = TranslatedText.of(Document.of("\n", FORMATS["text"]), [], 2)
+    nothing = TranslatedText.of(Document.of("\n", parser_of("text")), [], 2)
     assert (nothing.texts, nothing.sentences, nothing.score) == (["\n"], [], 0)
 
 

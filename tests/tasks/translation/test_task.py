@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.recipe.compose import compose

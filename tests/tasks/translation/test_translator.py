@@ -1,5 +1,4 @@
 import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -8,19 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
-from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.minimum_risk import MinimumRisk, Utility, rank_by_utility
-from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.decoding.settings import DecodeConfig
+from crosshead.errors import BundleError
 from crosshead.evaluation.sacrebleu_metrics import chrf_utility
-from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import build_model
-from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.profile import TextProfile
-from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from tests.tasks.translation.translators import STORED, untrained
+from crosshead.text.tokenizers import token_ids
+from tests.tasks.translation.translators import STORED
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = {
@@ -157,24 +153,6 @@ def test_learned_positions_are_never_run_past(random_translator: Translator) -> 
     assert [each[0].was_split for each in found] == [False, False, True, True, True]
 
 
-def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
-    """The places that location-based attention knows are places of the source."""
-    shape = RecurrentConfig(
-        encoder_layers=1, decoder_layers=1, d_model=8, attention="luong-location", max_length=12
-    )
-    translator = untrained(shape)
-    assert translator.max_source_length == 11
-    decode = DecodeConfig(beam=1, max_extra=30)
-    [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
-    assert cut.was_split and not whole.was_split
-    assert len(whole.pieces) > 12
-    translator.score(["a"], ["a" * 40])
-    with pytest.raises(
-        DataError, match="pair 1: its source has 21 tokens, but the model takes at most 12"
-    ):
-        translator.score(["a" * 20], ["a"])
-
-
 @settings(max_examples=15)
 @given(st.lists(st.text(alphabet="ab\n\r。. é", max_size=40), max_size=4))
 def test_no_translation_has_a_line_break(random_translator: Translator, lines: list[str]) -> None:
@@ -251,14 +229,6 @@ def test_each_part_of_a_split_line_has_the_lowest_risk(random_translator: Transl
     assert found.score == pytest.approx(sum(most) / 2)
 
 
-def test_minimum_risk_needs_samples(translator: Translator) -> None:
-    risk = MinimumRisk(4, chrf_utility)
-    with pytest.raises(ConfigError, match="chooses among samples, found sample = false and beam"):
-        translator.translate(["One."], risk=risk)
-    with pytest.raises(ConfigError, match="4 samples are too few for 5 translations"):
-        translator.translate(["One."], decode=DRAWN, risk=risk, n_best=5)
-
-
 def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:
     for wrong, found in ((5, "int"), (None, "NoneType"), (b"One.", "bytes")):
         with pytest.raises(TypeError, match=f"expected a list of lines of text, found {found}"):
@@ -279,68 +249,6 @@ def test_a_model_that_diverged_is_named(translator: Translator) -> None:
         broken.projection.weight.fill_(torch.nan)
     with pytest.raises(BundleError, match="not finite"):
         Translator(replace(bundle, model=broken))("One.")
-
-
-@pytest.fixture(scope="module")
-def several() -> Translator:
-    """An untrained model of bytes with tags of two languages."""
-    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes", special=["<2de>", "<2fr>"]), ["a"])
-    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
-    plain = untrained(shape).bundle
-    size = tokenizer.vocab_size
-    config = plain.config.model_copy(
-        update={"target_languages": ["de", "fr"], "source_vocabulary": size,
-                "target_vocabulary": size}
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model = build_model(shape, size, size).eval()
-    with torch.no_grad():
-        model.projection.weight.mul_(4)
-    return Translator(TextBundle(config, model, tokenizer, tokenizer))
-
-
-def test_the_chosen_language_puts_its_tag_before_each_line(several: Translator) -> None:
-    german, tagged = several.into("de"), several.of_tagged_lines()
-    lines = ["abc", " spaced ", "x"]
-    written = [f"<2de> {line.strip()}" for line in lines]
-    for alone, other in zip(german.translate(lines), tagged.translate(written), strict=True):
-        assert alone[0].text.strip() == other[0].text.strip()
-        assert alone[0].piece_log_probs == other[0].piece_log_probs
-    assert german.score(lines, lines) == tagged.score(written, lines)
-    assert german.score(lines, lines) != several.into("fr").score(lines, lines)
-    assert several.into("fr").into("de")(lines) == german(lines)
-    assert (german.target_language, tagged.target_language) == ("de", None)
-    assert german.facts()[1] == ["languages", "to de and fr, by a tag"]
-
-
-def test_a_missing_or_wrong_language_is_refused(several: Translator) -> None:
-    message = "this model translates to de and fr: choose the language with --to de, or with into"
-    for call in (lambda: several("abc"), lambda: several.score(["a"], ["b"])):
-        with pytest.raises(ConfigError, match=message):
-            call()
-    with pytest.raises(ConfigError, match="does not translate to 'cs'; it translates to de and fr"):
-        several.into("cs")
-    plain = crosshead.load(STORED, "cpu")
-    assert plain.into("de") is plain
-    with pytest.raises(ConfigError, match="does not translate to 'fr'; it translates to de: leave"):
-        plain.into("fr")
-
-
-def test_a_model_of_one_tag_needs_no_choice(several: Translator) -> None:
-    config = several.bundle.config.model_copy(update={"target_languages": ["fr"]})
-    only = Translator(replace(several.bundle, config=config))
-    assert only("abc") == several.into("fr")("abc")
-
-
-def test_the_parts_of_a_long_line_have_a_tag_each(several: Translator) -> None:
-    german = several.into("de")
-    sentences = ["Aa bb cc dd ee.", "Ff gg hh ii jj.", "Kk ll mm nn oo."]
-    [[found]] = german.translate([" ".join(sentences)])
-    assert found.was_split
-    alone = german.translate(sentences)
-    assert found.piece_log_probs == pytest.approx(
-        [value for [each] in alone for value in each.piece_log_probs], abs=1e-4
-    )
 
 
 def profiled() -> Translator:
@@ -393,27 +301,3 @@ def test_a_tag_does_not_make_a_line_odd(several: Translator) -> None:
     german = Translator(replace(several.bundle, config=config)).into("de")
     [[short]], [[parts]] = german.translate(["ab"]), german.translate(["abc def. " * 8])
     assert parts.was_split and not {"script", "pieces"} & {*short.flags, *parts.flags}
-
-
-def test_a_document_keeps_its_markup_and_its_sentences_have_all_translations() -> None:
-    translator = crosshead.load(STORED)
-    sentences = ["A dog runs.", "Two men sit."]
-    page = "<p>A <!-- x -->dog\n<b>runs. Two</b> men sit.</p>"
-    found = translator.translate_document(page, "html", n_best=2)
-    expected = translator.translate(sentences, n_best=2)
-    read = re.sub("<.*?>", "", found.text)
-    assert " ".join(read.split()) == " ".join(each[0].text for each in expected)
-    assert re.findall("<.*?>", found.text) == ["<p>", "<!-- x -->", "<b>", "</b>", "</p>"]
-    assert [" ".join(each.source.split()) for each in found.sentences] == sentences
-    assert [each.translations for each in found.sentences] == expected
-    assert len(found.texts) == 2
-    greedy = translator.translate_document("A dog runs.", decode=DecodeConfig(beam=1))
-    assert (
-        greedy.sentences[0].translations
-        == translator.translate(["A dog runs."], decode=DecodeConfig(beam=1))[0]
-    )
-
-
-def test_a_document_of_an_unknown_format_is_refused(random_translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="unknown format 'docx'"):
-        random_translator.translate_document("", "docx")

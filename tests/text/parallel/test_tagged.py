@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crosshead.decoding.markup import nesting
+from crosshead.decoding.nesting import nesting
 from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of, without_marks
 from crosshead.text.parallel.examples import Example, Examples
 from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms

@@ -34,9 +34,9 @@ from crosshead.addons.interop.imports.values import (
     zero_start,
 )
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
-from crosshead.bundle.base import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS, shown
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary
 

@@ -22,7 +22,7 @@ from crosshead.addons.interop.imports.huggingface import (
 from crosshead.addons.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
 from crosshead.addons.interop.imports.values import Control, checked, text_bundle
 from crosshead.addons.interop.weights import ACTIVATIONS, GPT2_OUTPUT, TOKENS, gpt2_places
-from crosshead.bundle.base import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.models.language import LanguageConfig
 from crosshead.text.imported import JsonTokenizer, parsed, tokenizers_library
 from crosshead.text.pieces import CONTROL

@@ -40,7 +40,7 @@ from crosshead.addons.interop.weights import (
     bart_matrices,
     bart_places,
 )
-from crosshead.bundle.base import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS, OneOf, shown
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, is_line_break

@@ -10,7 +10,7 @@ import numpy as np
 
 from crosshead.addons.vision.data.images import CHANNELS, ImageFolder, decode_image, image_extent
 from crosshead.errors import DataError
-from crosshead.system.devices import available_cores
+from crosshead.system.processor import available_cores
 from crosshead.system.progress import counted
 
 LARGEST_SIZE, USUAL_SIZE = 96, 64

@@ -5,14 +5,16 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosshead.cli.terminal import answering, at_terminal, json_line, note, watched
 from crosshead.system.progress import counted
 from crosshead.tasks.translation.line_translator import LONGEST_STRETCH, Translation
-from crosshead.tasks.translation.log_probs import ScoredTranslation
-from crosshead.tasks.translation.translator import Translator
 from crosshead.text.profile import FLAGS
+
+if TYPE_CHECKING:
+    from crosshead.tasks.translation.log_probs import ScoredTranslation
+    from crosshead.tasks.translation.translator import Translator
 
 SCORED_AT_ONCE = 1024
 """Number of pairs that `score` scores and prints together."""
@@ -38,7 +40,7 @@ def answers(
 
 
 def scored(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
+    translator: "Translator", sources: Sequence[str], targets: Sequence[str], jsonl: bool
 ) -> Iterator[str]:
     """Yield the output of `score`, for one group of pairs at a time.
 
@@ -63,7 +65,7 @@ def scored(
 
 
 def _scored(
-    number: int, source: str, target: str, found: ScoredTranslation | None, jsonl: bool
+    number: int, source: str, target: str, found: "ScoredTranslation | None", jsonl: bool
 ) -> str:
     if not jsonl:
         return f"{found.log_prob:.4f}\n" if found else "nan\n"

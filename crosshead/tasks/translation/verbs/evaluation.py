@@ -6,6 +6,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from crosshead.caller import split_names
 from crosshead.cli.arguments import check_direction, check_reference, into, search_settings
 from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_seen, say_if_tokenised
@@ -134,7 +136,7 @@ def translated(
     A warning counts the lines that were passed through untranslated.
     """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    translator.engine = EngineSearch(SUITED)
+    translator.engine = EngineSearch(SUITED, torch.get_num_threads())
     with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
         found = translator.translate(sources, decode=decode, scored=False, progress=progress)

@@ -1,9 +1,9 @@
 """The verb `translate`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,8 +25,9 @@ from crosshead.system.lines import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
+    from crosshead.decoding.settings import DecodeConfig
     from crosshead.tasks.translation.line_translator import Translation
-    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.translation.text_translator import TextTranslator
     from crosshead.text.documents.document import Document
 
 Format = Literal["lines", "text", "markdown", "html", "srt"]
@@ -207,18 +208,20 @@ def translate_text(
     listed instead, as lines are.
     """
     from crosshead.cli import arguments
-    from crosshead.tasks.loading import load_as
-    from crosshead.tasks.translation.engine import EngineSearch
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.text.glossary import STEM, Glossary
 
-    chosen = EngineSearch(engine)
     bundles, file = arguments.bundles_and_file(bundle, more or [])
     risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
-    translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
-    translator.engine = chosen
+    flags = {
+        "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
+        "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
+    }  # fmt: skip
+    is_sampled = sample or risk is not None
+    settings = partial(arguments.search_settings, sample=is_sampled, flags=flags, n_best=n_best)
+    loaded = _translator(bundles, engine, settings, device, threads, precision)
+    translator = arguments.into(loaded, to)
     if exact_terms and glossary is None:
         raise UserError("--exact-terms is for --glossary; leave it out")
     languages = translator.source_language, translator.target_language
@@ -226,16 +229,40 @@ def translate_text(
     document = _document(kind, file, translator)
     translated = partial(translator.translate, risk=risk, glossary=terms, scored=jsonl)
     translate_input(
-        translator, translated, file, document,
+        settings(translator.bundle.config.decode), translated, file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,
-        scores=scores, jsonl=jsonl, sample=sample or risk is not None, beam=beam,
-        length_penalty=length_penalty, temperature=temperature, top_k=top_k, top_p=top_p,
-        seed=seed, batch_tokens=batch_tokens,
+        scores=scores, jsonl=jsonl,
     )  # fmt: skip
 
 
+def _translator(
+    bundles: Sequence[Path],
+    engine: str,
+    settings: Callable[["DecodeConfig"], "DecodeConfig"],
+    device: str,
+    threads: int | None,
+    precision: str,
+) -> "TextTranslator":
+    """Return the translator of one or several bundles, without PyTorch if that is possible."""
+    from crosshead.system.processor import number_of_threads
+    from crosshead.tasks.translation.stored import stored_translator
+
+    [place, *others], workers = bundles, number_of_threads(threads or 0)
+    may_be_stored = not others and precision == "float32" and device in ("auto", "cpu")
+    if may_be_stored and (found := stored_translator(place, engine, settings, workers)):
+        return found
+
+    from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.engine import EngineSearch
+    from crosshead.tasks.translation.translator import Translator
+
+    loaded = load_as(Translator, bundles, device, threads, precision)
+    loaded.engine = EngineSearch(engine, workers, None if others else place)
+    return loaded
+
+
 def translate_input(
-    translator: Any,
+    decode: "DecodeConfig",
     translated: Callable[..., list[list["Translation"]]],
     file: str,
     document: "Document | None",
@@ -245,21 +272,17 @@ def translate_input(
     n_best: int | None,
     scores: bool,
     jsonl: bool,
-    sample: bool,
-    **flags: Any,
 ) -> None:
     """Translate the lines of a file, or its document, and write the answers.
 
-    `translated` translates groups of lines, `check` refuses other files, and `flags` are settings
-    of the search.
+    `translated` translates groups of lines with the settings `decode`, and `check` refuses other
+    files.
     """
-    from crosshead.cli import arguments
     from crosshead.cli.terminal import answering
     from crosshead.tasks.translation.line_translator import TranslatedSentence
     from crosshead.tasks.translation.verbs import answers
     from crosshead.text.marks import without_tags
 
-    decode = arguments.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     whole = document is not None and n_best is None and not scores and not jsonl
     unit = "line" if document is None else "sentence"
     groups = read_groups(file, check) if document is None else iter([document.sentences])
@@ -291,13 +314,13 @@ def translate_input(
         note(warning)
 
 
-def _document(kind: Format | None, file: str, translator: "Translator") -> "Document | None":
+def _document(kind: Format | None, file: str, translator: "TextTranslator") -> "Document | None":
     """Return the document to translate, or None to translate lines.
 
     Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
     """
     from crosshead.text.documents.document import Document
-    from crosshead.text.documents.formats import ENDS, FORMATS
+    from crosshead.text.documents.formats import ENDS, parser_of
 
     named = {**ENDS, ".txt": None}.get(Path(file.removesuffix(".gz")).suffix.lower())
     found = kind_of(head_of(Path(file)))
@@ -307,7 +330,7 @@ def _document(kind: Format | None, file: str, translator: "Translator") -> "Docu
     text = read_document(file)
     try:
         return Document.of(
-            text, FORMATS[name], translator.source_language, translator.target_language
+            text, parser_of(name), translator.source_language, translator.target_language
         )
     except DataError as error:
         raise DataError(f"{'standard input' if file == '-' else file}: {error}") from None

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
-from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.ctranslate2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.verify import own_log_probs
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.addons.interop.imports.ctranslate2_variables import variables, write_variables

@@ -19,7 +19,7 @@ from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.tokenizer_json import foreign_ids
 from crosshead.addons.interop.verify import own_log_probs
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.imported import ImportedTokenizer

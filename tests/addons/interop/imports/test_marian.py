@@ -14,7 +14,7 @@ import torch
 from crosshead.addons.interop.imports.marian import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.synthetic import date_pairs

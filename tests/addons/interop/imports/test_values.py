@@ -15,7 +15,7 @@ from crosshead.addons.interop.imports.values import (
     vocabulary,
     zero_start,
 )
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 
 
 class Settings(ForeignSettings):

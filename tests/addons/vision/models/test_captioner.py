@@ -8,7 +8,8 @@ from crosshead.addons.vision.models.captioner import Captioner, CaptionerConfig
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.decoding.beam import beam_search
-from crosshead.decoding.search import Specials, greedy_search
+from crosshead.decoding.hypotheses import Specials
+from crosshead.decoding.search import greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 

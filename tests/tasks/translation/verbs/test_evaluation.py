@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.translation.line_translator import Translation

@@ -1,0 +1,34 @@
+"""The origin of an imported model."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from crosshead.bundle.card import inline_code
+from crosshead.bundle.config import SparseConfig
+from crosshead.bundle.places import HubPlace
+
+BUNDLE = "crosshead"
+"""The kind of a bundle that was downloaded from a hub."""
+
+
+class ImportOrigin(SparseConfig):
+    """The origin of an imported model, which a model that is fine-tuned from it keeps."""
+
+    sparse: ClassVar[tuple[str, ...]] = ("hub",)
+    # The kind of model that was imported, such as `huggingface`.
+    kind: str
+    # The name of its directory, without the folders above.
+    name: str
+    # The SHA-256 of the file of its weights.
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    # The repository and the commit, if the model was downloaded from a hub.
+    hub: HubPlace | None = None
+
+    def __str__(self) -> str:
+        """Return the origin as a clause of a model card."""
+        hub = f", downloaded as {inline_code(str(self.hub))}" if self.hub else ""
+        return (
+            f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "
+            f"`{self.sha256}`){hub}"
+        )

@@ -1,0 +1,64 @@
+import math
+import os
+from importlib.util import find_spec
+
+import pytest
+
+from crosshead.addons.interop import ctranslate2_model
+from crosshead.addons.interop.ctranslate2_engine import ctranslate2_engines
+from crosshead.addons.interop.ctranslate2_model import library
+from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.engine import Query
+from crosshead.tasks.translation.translator import Translator
+from tests.tasks.translation.translators import STORED
+
+pytestmark = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs the extra `export`")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load_as(Translator, STORED, "cpu")
+
+
+def test_a_sentence_whose_scores_nobody_reads_is_not_scored(translator: Translator) -> None:
+    engine = ctranslate2_engines(None, 1)(translator)(4)
+    ids = translator.planned(["One two three.", "Ten nine.", "A dog runs.", "Seven"], 0).ids
+    scored = engine.batch().add([Query(n, each, 30, 1 + n % 2) for n, each in enumerate(ids)])
+    mixed = engine.batch().add(
+        [Query(n, each, 30, 1 + n % 2, scored=n > 2) for n, each in enumerate(ids)]
+    )
+    for number in range(len(ids)):
+        for one, other in zip(scored[number], mixed[number], strict=True):
+            assert (one.tokens, one.finished) == (other.tokens, other.finished)
+            assert len(one.token_log_probs) == len(other.token_log_probs)
+            if number > 2:
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+            else:
+                assert all(map(math.isnan, other.token_log_probs))
+                assert one.score == pytest.approx(other.score, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("saturates", "given", "expected"),
+    [(True, None, "1"), (True, "0", "0"), (False, None, None)],
+)
+def test_mkl_is_chosen_where_bytes_would_overflow(
+    saturates: bool, given: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2_model, "saturates_int8", lambda: saturates)
+    monkeypatch.setenv("CT2_USE_MKL", given or "")
+    if given is None:
+        monkeypatch.delenv("CT2_USE_MKL")
+    assert hasattr(library(), "Translator")
+    assert os.environ.get("CT2_USE_MKL") == expected
+
+
+def test_a_library_that_the_caller_has_imported_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    library()
+    monkeypatch.setattr(ctranslate2_model, "saturates_int8", lambda: True)
+    monkeypatch.setenv("CT2_USE_MKL", "")
+    monkeypatch.delenv("CT2_USE_MKL")
+    library()
+    assert "set CT2_USE_MKL=1 before the program starts" in caplog.text
