@@ -50,7 +50,7 @@ class CTranslate2Engines:
         return (
             searches_alike(decode)
             and not isinstance(translator.model, Ensemble)
-            and translator.device.type == "cpu"
+            and translator.device.type in ("cpu", "meta")  # a bundle may be outlined
             and next(translator.model.parameters()).dtype == torch.float32
             and not missing_libraries(CTRANSLATE2, verify=True)
             and not CTRANSLATE2.refusals(translator.bundle)

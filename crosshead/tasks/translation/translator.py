@@ -10,7 +10,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
-from crosshead.tasks.translation.engine import Search
+from crosshead.tasks.translation.engine import OWN, SUITED, Search, packages_engines
 from crosshead.tasks.translation.line_pipeline import LinePipeline
 from crosshead.tasks.translation.line_translator import PlannedLines
 from crosshead.tasks.translation.log_probs import (
@@ -172,6 +172,12 @@ class Translator(TextTranslator, LinePipeline):
             read = pieces([bundle.specials.start, *target_ids])
             return AttentionInputs(batch.inputs, read, read)
         return AttentionInputs(batch.inputs, pieces([*target_ids, EOS]), source)
+
+    def facts(self) -> list[list[str]]:
+        """Return the facts of a pipeline of lines, and the engine that suits the search."""
+        decode, engines = self.bundle.config.decode, packages_engines(SUITED)
+        suited = [name for name, each in engines.items() if each.suits(self, decode)]
+        return [*super().facts(), ["engine", [*suited, OWN][0]]]
 
     @classmethod
     def words(cls, config: TextBundleConfig) -> Words:
