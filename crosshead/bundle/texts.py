@@ -13,7 +13,7 @@ from crosshead.bundle.places import CARD, CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, validate
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import DamagedBundle
-from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
+from crosshead.text.markers import MARKERS, RETIRED, TERM_MARKERS, ids_of
 from crosshead.text.pieces import CONTROL
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import TOKENIZER_FILES, Tokenizer, load_tokenizers
@@ -80,8 +80,9 @@ class TextParts:
     @property
     def forbidden(self) -> tuple[int, ...]:
         """The target tokens that search never produces."""
-        terms = ids_of(TERM_MARKERS, self.target_tokenizer)
-        return tuple(sorted({PAD, BOS, UNK, *terms, *self.target_tokenizer.line_breaks}))
+        tokenizer = self.target_tokenizer
+        never = (*ids_of(TERM_MARKERS, tokenizer), *ids_of(RETIRED, tokenizer))
+        return tuple(sorted({PAD, BOS, UNK, *never, *tokenizer.line_breaks}))
 
 
 def read_tokenizers(directory: Path, config: TextSettings) -> tuple[Tokenizer, Tokenizer]:

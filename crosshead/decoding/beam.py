@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Generic
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from crosshead.decoding.beams import Beams, advance, first_beams, join_beams, keep_sentences
@@ -24,7 +24,7 @@ from crosshead.decoding.candidates import (
     top_values,
 )
 from crosshead.decoding.hypotheses import Finished, Hypothesis, Specials
-from crosshead.decoding.markup import parents
+from crosshead.decoding.markup import owed as marks_owed
 from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.decoding.settings import OFFSET, BeamRules, Stop
 
@@ -73,7 +73,7 @@ class RunningBatch(Generic[State]):
         limits: Int[Tensor, " B"],
         numbers: Sequence[int],
         wanted: Sequence[int],
-        marks: Int[Tensor, "B M"] | None = None,
+        marks: Bool[Tensor, "B M"] | None = None,
     ) -> Finished:
         """Add sentences after their first step.
 
@@ -83,7 +83,7 @@ class RunningBatch(Generic[State]):
             limits: The maximum length of each output in tokens, eos counted, "B".
             numbers: The number of each sentence, by which `take` and `drop` name it.
             wanted: The number of hypotheses to return for each sentence, at most the beam.
-            marks: The marks that each sentence owes, from `crosshead.decoding.markup.parents`,
+            marks: The marks that each sentence owes, from `crosshead.decoding.markup.owed`,
                 "B M"; by default none.
 
         Returns:
@@ -101,7 +101,7 @@ class RunningBatch(Generic[State]):
                 f"{refused[0]}"
             )
         self._wanted.update(zip(numbers, wanted, strict=True))
-        marks = parents(numbers, self.specials.marks) if marks is None else marks
+        marks = marks_owed(numbers, self.specials.marks) if marks is None else marks
         beams = first_beams(numbers, limits.to(stepped[0].device), wanted, marks, self.rules)
         new, state, done = self._advanced(beams, stepped)
         if new is not None and self._beams is not None:
@@ -152,7 +152,7 @@ class RunningBatch(Generic[State]):
         """Return beams and state one token later, and the numbers of finished sentences."""
         hidden, state = stepped
         width = beams.log_probs.shape[1]
-        owed = beams.parents.repeat_interleave(width, dim=0)
+        owed = beams.owed.repeat_interleave(width, dim=0)
         values, tokens = self._next_tokens.choose(hidden, self._best, beams.tokens, owed)
         beams, rows, done = advance(beams, values, tokens, self.specials, self.rules, self._results)
         if not len(rows):
@@ -233,7 +233,7 @@ def beam_search(
         return []
     batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop, offset))
     stepped = model.step(model.start(source), first_tokens(source, specials, prefix))
-    marks = parents(source, specials.marks)
+    marks = marks_owed(source, specials.marks)
     found = batch.add(stepped, max_lengths, range(count), [n_best] * count, marks)
     while len(batch):
         found.update(batch.take(model.step(batch.state, batch.last)))

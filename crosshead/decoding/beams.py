@@ -52,7 +52,7 @@ class Beams:
         token_log_probs: Their log-probabilities.
         best: Scores of the best finished hypotheses; -inf if there is none yet.
         finished: Number of finished hypotheses of each sentence.
-        parents: The marks that each sentence owes (`crosshead.decoding.markup`).
+        owed: The marks that each sentence owes (`crosshead.decoding.markup`).
     """
 
     sentences: Int[Tensor, " B"]
@@ -65,14 +65,14 @@ class Beams:
     token_log_probs: Float[Tensor, "N P"]
     best: Float[Tensor, "B K"]
     finished: Int[Tensor, " B"]
-    parents: Int[Tensor, "B M"]
+    owed: Bool[Tensor, "B M"]
 
 
 def first_beams(
     numbers: Sequence[int],
     limits: Int[Tensor, " B"],
     wanted: Sequence[int],
-    parents: Int[Tensor, "B M"],
+    owed: Bool[Tensor, "B M"],
     rules: BeamRules,
 ) -> Beams:
     """Return one row per sentence, before the first token."""
@@ -88,7 +88,7 @@ def first_beams(
         token_log_probs=torch.empty(count, 0, device=device),
         best=torch.full((count, rules.beam), -math.inf, device=device),
         finished=torch.zeros(count, dtype=torch.long, device=device),
-        parents=parents.to(device),
+        owed=owed.to(device),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from crosshead.decoding.hypotheses import Hypothesis, Specials
@@ -107,7 +107,7 @@ class NextTokens:
         hidden: Float[Tensor, "N D"],
         chooser: Chooser,
         tokens: Int[Tensor, "N P"] | None = None,
-        owed: Int[Tensor, "N M"] | None = None,
+        owed: Bool[Tensor, "N M"] | None = None,
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
         """Choose tokens for every row, after its last tokens; it owes the marks of `owed`."""
         count = len(hidden)

@@ -22,7 +22,7 @@ from crosshead.decoding.candidates import (
     top_values,
 )
 from crosshead.decoding.hypotheses import Hypothesis, Specials
-from crosshead.decoding.markup import parents
+from crosshead.decoding.markup import owed as marks_owed
 from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.decoding.sampling import inverse_cdf, sampled_from, uniforms
 from crosshead.decoding.settings import OFFSET, DecodeConfig
@@ -288,7 +288,7 @@ def _extend(
     numbers = torch.arange(len(source) * rows, device=device)
     limits = max_lengths.to(device)
     last = first_tokens(source, specials, prefix).repeat_interleave(rows, dim=0)
-    owed = parents(source, specials.marks).to(device).repeat_interleave(rows, dim=0)
+    owed = marks_owed(source, specials.marks).to(device).repeat_interleave(rows, dim=0)
     tokens = last[:, :0]
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)

@@ -1,8 +1,8 @@
 """Pieces of marks and terms, which a model reads and writes for placeholders and glossaries.
 
-`<0/>` stands for a placeholder. `<0>` and `</0>` stand around a phrase in training alone.
-In a source, `<term>` stands before a term, and `<as>` and `</term>` around the translation that it
-must have. All are put between the tokens of a sentence, which stay the same.
+`<0/>` stands for a placeholder. In a source, `<term>` stands before a term, and `<as>` and
+`</term>` around the translation that it must have. All are put between the tokens of a sentence,
+which stay the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,18 +13,14 @@ from crosshead.text.pieces import Tokenizer
 MOST_MARKS = 8
 """The largest number of marks that a model reads in a sentence."""
 
-MARKERS = tuple(
-    piece
-    for number in range(MOST_MARKS)
-    for piece in (f"<{number}>", f"</{number}>", f"<{number}/>")
-)
-"""The pieces of marks: those that open and close a pair, and stand alone, for each number."""
+MARKERS = tuple(f"<{number}/>" for number in range(MOST_MARKS))
+"""The pieces of marks, for each number."""
+
+RETIRED = tuple(f"<{end}{number}>" for number in range(MOST_MARKS) for end in ("", "/"))
+"""Pieces around phrases, which earlier models have learned and may not write."""
 
 TERM_MARKERS = ("<term>", "<as>", "</term>")
 """The pieces before a term, and around its translation."""
-
-OPEN, CLOSE, LONE = range(3)
-"""The roles of pieces: their places in `MARKERS` modulo 3."""
 
 
 class Mark(NamedTuple):
@@ -32,7 +28,7 @@ class Mark(NamedTuple):
 
     at: int
     """The number of tokens before it."""
-    marker: int
+    number: int
     """Its place in `MARKERS`."""
 
 

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import regex
 
 from crosshead.text.glossary import Term
-from crosshead.text.markers import LONE, MOST_MARKS, Mark
+from crosshead.text.markers import MOST_MARKS, Mark
 from crosshead.text.placing import STUCK, MarkSpan, WordLinks, placed, with_span, written
 from crosshead.text.scripts import UNSPACED_RANGES, is_spaced
 from crosshead.text.visible import visible
@@ -233,7 +233,7 @@ class Marked:
         `ends`.
         """
         words = self.words
-        known = {id(words[each.marker // 3]): ends[each.at - 1] * (each.at > 0) for each in marks}
+        known = {id(words[each.number]): ends[each.at - 1] * (each.at > 0) for each in marks}
         return self.around(placed(text, self.spans, links, known) if self.spans else text)
 
     def around(self, text: str) -> str:
@@ -249,8 +249,7 @@ class Marked:
     def marks(self, ends: Sequence[int]) -> list[Mark]:
         """Return the marks for words among the tokens of the text, which end at these offsets."""
         return [
-            Mark(bisect_right(ends, span.begin), 3 * number + LONE)
-            for number, span in enumerate(self.words)
+            Mark(bisect_right(ends, span.begin), number) for number, span in enumerate(self.words)
         ]
 
     def written(self, text: str, ends: Sequence[int], marks: Sequence[Mark]) -> str:
@@ -259,7 +258,7 @@ class Marked:
         They are all marks of the sentence. `ends` are the offsets of the tokens.
         """
         words = self.words
-        spans = [words[each.marker // 3] for each in marks]
+        spans = [words[each.number] for each in marks]
         offsets = [ends[each.at - 1] * (each.at > 0) for each in marks]
         return self.around(written(text, spans, offsets))
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.text.markers import CLOSE, LONE, OPEN
 from crosshead.text.scripts import is_spaced
 
 STUCK = ",.;:!?…)]}"
@@ -124,6 +123,10 @@ def with_span(spans: list[MarkSpan], term: MarkSpan) -> list[MarkSpan]:
     pair.begin, pair.end = term.begin, term.end
     pair.inside = with_span([*pair.inside, *(span for span in touched if span is not pair)], term)
     return sorted([*others, pair], key=lambda span: span.begin)
+
+
+OPEN, CLOSE, LONE = range(3)
+"""The roles of marks: they open and close a pair, or stand alone."""
 
 
 class _Event(NamedTuple):

@@ -15,7 +15,7 @@ RULES = BeamRules(beam=2, alpha=0.6)
 def stepped(number: int, limit: int, steps: list[int]):  # type: ignore[no-untyped-def]
     """The beams of one sentence after steps in which one token is sure, another one hardly."""
     beams = first_beams(
-        [number], torch.tensor([limit]), [1], torch.empty(1, 0, dtype=torch.long), RULES
+        [number], torch.tensor([limit]), [1], torch.empty(1, 0, dtype=torch.bool), RULES
     )
     found: Finished = {}
     for token in steps:

@@ -1,4 +1,4 @@
-"""Every output has the marks of its source once, nested alike; other outputs have none."""
+"""Every output has marks of its source alone, each at most once."""
 
 import random
 from collections.abc import Sequence
@@ -9,14 +9,13 @@ import torch
 
 from crosshead.decoding.beam import RunningBatch
 from crosshead.decoding.hypotheses import Hypothesis, Specials
-from crosshead.decoding.markup import parents
-from crosshead.decoding.nesting import OUTERMOST, nesting
+from crosshead.decoding.markup import owed
 from crosshead.decoding.search import search
 from crosshead.decoding.settings import BeamRules, DecodeConfig
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 MARKS = tuple(range(4, 13))
-"""Pieces that open, close and stand alone, for three numbers."""
+"""The pieces of nine marks."""
 
 SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK), MARKS)
 SOURCES = [
@@ -69,12 +68,6 @@ def check(source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> int:
         found = [each for each in hypothesis.tokens if each in MARKS]
         assert len(found) == len(set(found))
         assert set(found) <= set(source)
-        owed, stack = nesting(source, MARKS), [OUTERMOST]
-        for place in map(MARKS.index, found):
-            if place % 3 == 1:
-                assert stack.pop() == place - 1
-            assert owed[place] == stack[-1]
-            stack += [place] if place % 3 == 0 else []
     return sum(hypothesis.finished for hypothesis in hypotheses)
 
 
@@ -103,13 +96,13 @@ def test_sentences_that_join_keep_their_marks() -> None:
                 ids = source_ids(new)
                 stepped = model.step(model.start(ids), torch.full((len(new), 1), BOS))
                 numbers = range(number, number + len(new))
-                limits, owed = torch.full((len(new),), 300), parents(ids, MARKS)
-                found |= batch.add(stepped, limits, numbers, [2] * len(new), owed)
+                limits, marks = torch.full((len(new),), 300), owed(ids, MARKS)
+                found |= batch.add(stepped, limits, numbers, [2] * len(new), marks)
                 number += len(new)
             if len(batch):
                 found |= batch.take(model.step(batch.state, batch.last))
     assert sum(check(waiting[each], found[each]) for each in found) >= len(waiting)
 
 
-def test_a_broken_source_owes_nothing() -> None:
-    assert (parents(source_ids([[4, 20]]), MARKS) == parents(source_ids([[20]]), MARKS)).all()
+def test_other_sources_than_tokens_owe_nothing() -> None:
+    assert not owed([object()] * 2, MARKS).any() and owed([object()] * 2, MARKS).shape == (2, 9)

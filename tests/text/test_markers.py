@@ -16,7 +16,7 @@ IDS = range(100, 100 + len(MARKERS))
 )
 def test_marks_come_out_as_they_went_in(ids: list[int], places: list[tuple[int, int]]) -> None:
     marks = [Mark(min(at, len(ids)), marker) for at, marker in sorted(places)]
-    inserted = [(mark.at, [IDS[mark.marker]]) for mark in marks]
+    inserted = [(mark.at, [IDS[mark.number]]) for mark in marks]
     assert without_marks(with_ids(ids, inserted), IDS) == (ids, marks)
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from crosshead.bundle.texts import TextParts
 from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.decoding.minimum_risk import Utility, rank_by_utility
-from crosshead.decoding.nesting import nesting
 from crosshead.decoding.settings import DecodeConfig, length_penalty
 from crosshead.errors import ConfigError
 from crosshead.text.documents.document import Document
@@ -357,8 +356,8 @@ class LineTranslator(ABC):
         # CTranslate2 may write bytes that are no character.
         text = self.bundle.target_tokenizer.decode(bare).replace("\ufffd", "")
         missing = [each for each in marked.told if not has_term(text, each.target)]
-        owed = nesting(source, self._markers)
-        if not owed or owed != nesting(tokens, self._markers):
+        owed = {each.number for each in without_marks(source, self._markers)[1]}
+        if {each.number for each in marks} != owed:
             marks = []
         is_whole = not missing and len(marks) == len(marked.spans)
         return _Output(marked.with_terms(missing), source, bare, marks, text, is_whole)

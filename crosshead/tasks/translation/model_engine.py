@@ -7,7 +7,7 @@ import torch
 
 from crosshead.decoding.beam import RunningBatch
 from crosshead.decoding.hypotheses import Finished, Specials
-from crosshead.decoding.markup import parents
+from crosshead.decoding.markup import owed
 from crosshead.decoding.protocol import Decodable, JoinableState
 from crosshead.decoding.settings import BeamRules, DecodeConfig
 from crosshead.tasks.translation.engine import Query
@@ -135,7 +135,7 @@ class ModelBatch:
             torch.tensor([each.max_length for each in queries]),
             [each.number for each in queries],
             [each.n_best for each in queries],
-            parents(sources, engine.specials.marks),
+            owed(sources, engine.specials.marks),
         )
 
     def step(self) -> Finished:

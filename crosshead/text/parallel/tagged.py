@@ -1,4 +1,4 @@
-"""Marks in training pairs: around phrases that translate each other, and beside or for them.
+"""Marks in training pairs: for phrases that translate each other, and beside them.
 
 Other pairs have terms: a phrase of the source is followed by its translation (Dinu et al. 2019,
 "Training Neural Machine Translation to Apply Terminology Constraints", section 3). In half of them
@@ -6,8 +6,8 @@ the translation is a phrase of another pair, on both sides. So a model cannot do
 In others it is another form of a word, so that a model learns to inflect (after Bergmanis and
 Pinnis 2021, "Facilitating Terminology Translation with Target Lemma Annotations", section 3).
 
-A model that has seen them reads the tags and placeholders of a sentence as pieces, and puts them
-into its translation (Hanneman and Dinu 2020, "How Should Markup Tags Be Translated?", section 3.2).
+A model that has seen them reads the placeholders of a sentence as pieces, and puts them into its
+translation (Hanneman and Dinu 2020, "How Should Markup Tags Be Translated?", section 3.2).
 """
 
 import re
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from crosshead.text.glossary import STEM, are_forms
-from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, token_ends
+from crosshead.text.markers import MOST_MARKS, token_ends
 from crosshead.text.parallel.examples import Example, Measured, lead_of
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.placing import WordLinks
@@ -37,8 +37,8 @@ _MORE = (0.5, 0.75, 0.9)
 _LENGTHS = (0.5, 0.8, 0.92)
 """The shares of phrases of at most one, two and three words, out of four."""
 
-_ROLES = {"around": 0.6, "before": 0.1, "behind": 0.1, "for": 0.2}
-"""The shares of marks that are a pair around a phrase, stand before or behind one, or for it."""
+_ROLES = {"before": 0.25, "behind": 0.25, "for": 0.5}
+"""The shares of marks that stand before a phrase, behind one, or for it."""
 
 _LIKELY = 0.3
 """The least probability of a link between two tokens."""
@@ -64,7 +64,7 @@ _PAIRS_READ = 20_000
 
 _LETTERS_ONLY = re.compile(r"(?<!\w)[^\W\d_]+(?!\w)")
 
-Role = Literal["around", "before", "behind", "for", "term"]
+Role = Literal["before", "behind", "for", "term"]
 Forms = Mapping[tuple[int | str, ...], Sequence[str]]
 """Other forms of words of targets. Before a word is the tag of its language, if it has one."""
 
@@ -120,24 +120,17 @@ class Replaced(NamedTuple):
     ids: Sequence[int]
 
 
-@dataclass
-class _Node:
-    """A mark around, before or for two phrases that translate each other."""
+class _Phrases(NamedTuple):
+    """Two phrases that translate each other, with a mark or with the translation of a term."""
 
     role: Role
     phrases: tuple[Range, Range]
     """The units of both sides."""
-    inside: "list[_Node]" = field(default_factory=list)
     translation: Replaced | None = None
     """The translation of a term."""
 
-    def contains(self, other: "_Node") -> bool:
-        """Return whether both phrases of another mark are in those of this one."""
-        pairs = zip(self.phrases, other.phrases, strict=True)
-        return all(a <= c and d <= b for (a, b), (c, d) in pairs)
-
-    def touches(self, other: "_Node") -> bool:
-        """Return whether a phrase of another mark overlaps its phrase of this one."""
+    def touches(self, other: "_Phrases") -> bool:
+        """Return whether a phrase of another one overlaps its phrase of this one."""
         pairs = zip(self.phrases, other.phrases, strict=True)
         return any(c < b and a < d for (a, b), (c, d) in pairs)
 
@@ -198,7 +191,7 @@ class Tagged(Measured):
     @staticmethod
     def _room(counts: np.ndarray) -> np.ndarray:
         marks, terms = counts.T
-        return np.stack([2 * marks + _OF_A_TERM * terms, 2 * marks + _OF_A_TERM * terms], axis=1)
+        return np.stack([marks + _OF_A_TERM * terms] * 2, axis=1)
 
     def example(self, row: int) -> Example:
         """Return example `row`, counted from 0."""
@@ -209,7 +202,7 @@ class Tagged(Measured):
         source, target = example
         lead = lead_of(source, self.tagging.skipped)
         sides, weights = self._linked((source[lead:], target))
-        roots: list[_Node] = []
+        chosen: list[_Phrases] = []
         for number in range(marks + terms):
             tries = (_phrases(sides[0], sides[1], weights, rng) for _ in range(_TRIES))
             is_term = number >= marks
@@ -218,14 +211,18 @@ class Tagged(Measured):
             )
             if found is None:
                 continue
-            if not is_term:
-                _insert(roots, _Node(_role(rng), found))
-            elif translation := self._translation(source[:lead], sides[1], found[1], rng):
-                _insert(roots, _Node("term", found, translation=translation))
-        order = [node for node in _in_order(roots, 0) if node.role != "term"]
+            new = _Phrases("term" if is_term else _role(rng), found)
+            if is_term:
+                translation = self._translation(source[:lead], sides[1], found[1], rng)
+                new = new._replace(translation=translation)
+            is_known = not is_term or new.translation is not None
+            if is_known and not any(map(new.touches, chosen)):
+                chosen.append(new)
+        chosen.sort(key=lambda each: each.phrases[0])
+        order = [each.phrases for each in chosen if each.role != "term"]
         first = [*range(len(order))], sorted(rng.permutation(MOST_MARKS)[: len(order)].tolist())
-        names = dict(zip(map(id, order), first[int(rng.integers(2))], strict=True))
-        written = [self._written(roots, sides, names, at) for at in (0, 1)]
+        numbers = dict(zip(order, first[int(rng.integers(2))], strict=True))
+        written = [self._written(chosen, sides[at], numbers, at) for at in (0, 1)]
         return [*source[:lead], *written[0]], written[1]
 
     def _linked(self, example: Example) -> tuple[list[Units], np.ndarray]:
@@ -244,46 +241,30 @@ class Tagged(Measured):
         return sides, links.weights
 
     def _written(
-        self, roots: Sequence[_Node], sides: Sequence[Units], names: dict[int, int], at: int
+        self,
+        chosen: Sequence[_Phrases],
+        side: Units,
+        numbers: Mapping[tuple[Range, Range], int],
+        at: int,
     ) -> list[int]:
-        """Return the ids of a side with marks."""
-        found, last, side = list[int](), 0, sides[at]
-        markers = self.tagging.markers
-
-        def copy(end: int) -> None:
-            nonlocal last
-            found.extend(side.ids[last:end])
+        """Return the ids of a side with marks and terms. `at` is 0 for the source."""
+        found, last = list[int](), 0
+        for each in sorted(chosen, key=lambda each: each.phrases[at]):
+            first, end = side.tokens(each.phrases[at])
+            phrase = side.ids[max(first, last) : end]
+            found.extend(side.ids[last:first])
+            if each.translation is None:
+                mark = self.tagging.markers[numbers[each.phrases]]
+                found.extend([] if each.role != "behind" else phrase)
+                found.append(mark)
+                found.extend([] if each.role != "before" else phrase)
+            elif at == 0:
+                start, middle, close = self.tagging.term_markers
+                told = self.tagging.tokenizers[0].encode(each.translation.text)
+                found.extend([start, *phrase, middle, *told, close])
+            else:
+                found.extend(each.translation.ids)
             last = max(last, end)
-
-        def write(nodes: Sequence[_Node]) -> None:
-            nonlocal last
-            for node in sorted(nodes, key=lambda node: node.phrases[at]):
-                first, end = side.tokens(node.phrases[at])
-                copy(first)
-                if node.translation is not None:
-                    if at == 0:
-                        start, middle, close = self.tagging.term_markers
-                        found.append(start)
-                        copy(end)
-                        text = node.translation.text
-                        found.extend([middle, *self.tagging.tokenizers[0].encode(text), close])
-                    else:
-                        found.extend(node.translation.ids)
-                        last = max(last, end)
-                    continue
-                marker = 3 * names[id(node)]
-                if node.role == "around":
-                    found.append(markers[marker + OPEN])
-                    write(node.inside)
-                    copy(end)
-                    found.append(markers[marker + CLOSE])
-                else:
-                    if node.role == "behind":
-                        copy(end)
-                    found.append(markers[marker + LONE])
-                    last = max(last, end) if node.role == "for" else last
-
-        write(roots)
         return [*found, *side.ids[last:]]
 
     def _translation(
@@ -371,23 +352,3 @@ def _phrases(
     if ((between >= 0) & ((between < begin) | (between >= end))).any():
         return None
     return (begin, end), (first, last)
-
-
-def _insert(nodes: list[_Node], new: _Node) -> None:
-    """Add a mark to a tree, unless it does not nest with the others on both sides alike."""
-    for node in nodes:
-        if node.contains(new) and node.role == "around":
-            _insert(node.inside, new)
-            return
-    inside = [node for node in nodes if new.contains(node)]
-    others = [node for node in nodes if not new.contains(node)]
-    if (inside and new.role != "around") or any(new.touches(node) for node in others):
-        return
-    new.inside = inside
-    nodes[:] = [*others, new]
-
-
-def _in_order(nodes: Sequence[_Node], side: int) -> list[_Node]:
-    """Return all marks of a tree in the order in which they begin on a side."""
-    ordered = sorted(nodes, key=lambda node: node.phrases[side])
-    return [each for node in ordered for each in (node, *_in_order(node.inside, side))]

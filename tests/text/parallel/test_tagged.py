@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from crosshead.decoding.nesting import nesting
 from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of, without_marks
 from crosshead.text.parallel.examples import Example, Examples
 from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms
@@ -35,36 +34,33 @@ def tagged(share: float = 1.0, epoch: int = 0, longest: int = 99, terms: bool = 
     return Tagged(PAIRS, tagging, epoch)
 
 
-def inside(ids: list[int]) -> dict[int, list[str]]:
-    """The words in each pair of marks, sorted."""
-    found, opened = dict[int, list[int]](), dict[int, list[int]]()
-    for each in ids:
-        place = IDS.index(each) if each in IDS else -1
-        if place >= 0 and place % 3 == 0:
-            opened[place // 3] = []
-        elif place >= 0 and place % 3 == 1:
-            found[place // 3] = opened.pop(place // 3)
-        elif place < 0:
-            for words in opened.values():
-                words.append(each)
-    return {number: sorted(TOKENIZER.pieces(words)) for number, words in found.items()}
-
-
 def without(example: Example) -> list[list[int]]:
     return [without_marks(side, IDS)[0] for side in example]
 
 
-def test_both_sides_have_the_same_marks_around_the_same_words() -> None:
-    pairs = phrases = 0
-    for source, target in tagged():
-        owed = nesting(source, IDS)
-        assert owed == nesting(target, IDS)
-        pairs += bool(owed)
-        for number, words in inside(list(source)).items():
-            phrases += 1
-            assert [word.upper() for word in words] == inside(list(target))[number]
-    assert pairs > 0.95 * len(PAIRS)
-    assert phrases > 0.4 * len(PAIRS)
+def beside(example: Example, mark: int) -> list[set[str]]:
+    """The words before and behind a mark, on both sides, in capitals."""
+    found = []
+    for side in example:
+        words = [piece.upper() for piece in TOKENIZER.pieces(side)]
+        at = list(side).index(mark)
+        found.append({*words[max(0, at - 1) : at], *words[at + 1 : at + 2]})
+    return found
+
+
+def test_both_sides_have_the_same_marks_beside_or_for_the_same_words() -> None:
+    pairs = stood = alike = 0
+    for usual, example in zip(PAIRS, tagged(), strict=True):
+        marks = [{each for each in side if each in IDS} for side in example]
+        assert marks[0] == marks[1]
+        pairs += bool(marks[0])
+        for mark in marks[0]:
+            source, target = beside(example, mark)
+            is_for = len(example[0]) < len(usual[0]) + len(marks[0])
+            stood += is_for
+            alike += bool(source & target)
+    assert pairs > 0.95 * len(PAIRS) and stood > 0.1 * len(PAIRS)
+    assert alike > 0.6 * len(PAIRS)
 
 
 def test_only_words_that_marks_stand_for_are_missing() -> None:
@@ -73,7 +69,7 @@ def test_only_words_that_marks_stand_for_are_missing() -> None:
         left = [TOKENIZER.decode(side).upper().split() for side in without(example)]
         assert sorted(left[0]) == sorted(left[1])
         changed += left[0] != TOKENIZER.decode(usual[0]).upper().split()
-    assert 0.05 < changed / len(PAIRS) < 0.5
+    assert 0.3 < changed / len(PAIRS) < 0.9
 
 
 def test_the_share_and_the_epoch_draw_the_pairs() -> None:
@@ -137,7 +133,7 @@ def test_terms_and_forms_are_of_the_language_of_the_target() -> None:
         own = tokenizer.decode(usual).upper().replace("X", "").split()
         words = tokenizer.decode(without_marks(line, tagging.markers)[0]).replace("X", "").split()
         foreign += not set(words) <= set(own)
-    assert foreign > 0.2 * len(pairs)
+    assert foreign > 0.15 * len(pairs)
 
 
 def test_characters_of_a_script_without_spaces_are_terms() -> None:
