@@ -18,7 +18,7 @@ import sys
 import ctranslate2, sentencepiece
 bundle = sys.argv[1]
 tokenizer = sentencepiece.SentencePieceProcessor(bundle + "/tokenizer.model")
-model = ctranslate2.Translator(bundle + "/.ctranslate2", inter_threads=1, intra_threads=1)
+model = ctranslate2.Translator(bundle + "/.engines/ctranslate2", inter_threads=1, intra_threads=1)
 for line in sys.stdin:
     pieces = tokenizer.encode(line.strip(), out_type=str)
     print(tokenizer.decode(model.translate_batch([pieces], beam_size=4)[0].hypotheses[0]))

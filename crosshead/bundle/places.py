@@ -86,6 +86,9 @@ def bundle_shown(path: StrPath) -> str:
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+ENGINES = ".engines"
+"""The folder beside a bundle in which engines store their forms of its model."""
+
 RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 """Entries of a run directory before it holds a bundle."""
 

@@ -29,6 +29,7 @@ from crosshead.bundle.places import (
     CARD,
     CHECKPOINTS,
     CONFIG,
+    ENGINES,
     RECIPE,
     WEIGHTS,
     earlier_run_path,
@@ -62,7 +63,7 @@ PICTURE = "training.png"
 
 _FILES = {RECIPE, LOG, PICTURE, CONFIG, WEIGHTS, CARD}
 """The files of every run. Tasks have further ones: see `_files`."""
-_FOLDERS = {CHECKPOINTS, "tensorboard"}
+_FOLDERS = {CHECKPOINTS, "tensorboard", ENGINES}
 _CHECKPOINT = re.compile(rf"update-\d+|{re.escape(BEST)}")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crosshead.bundle.config_file import FileChecksum, Manifest
-from crosshead.bundle.places import CONFIG
+from crosshead.bundle.places import CONFIG, ENGINES
 from crosshead.bundle.texts import TextParts
 from crosshead.config import Config, validate
 from crosshead.decoding.hypotheses import Finished, Hypothesis
@@ -35,7 +35,7 @@ from crosshead.vocabulary import EOS
 
 logger = logging.getLogger(__name__)
 
-STORED, RECORD = ".ctranslate2", "stored.json"
+STORED, RECORD = f"{ENGINES}/ctranslate2", "stored.json"
 """The folder of a stored model in that of its bundle, and the file that says what is there."""
 
 BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}

@@ -120,7 +120,7 @@ def test_a_bundle_that_was_trained_anew_is_not_translated_by_its_old_model(place
 @pytest.mark.parametrize("damage", ["short", "other", "missing", "record"])
 def test_a_damaged_model_is_stored_again(place: Path, damage: str) -> None:
     expected = stored_at(place)(LINES)
-    file = place / ".ctranslate2" / ("stored.json" if damage == "record" else "model.bin")
+    file = place / ".engines" / "ctranslate2" / ("stored.json" if damage == "record" else "model.bin")
     data = file.read_bytes()
     if damage == "missing":
         file.unlink()
