@@ -30,6 +30,7 @@ OF_A_RUN = [
     "model.safetensors", "tokenizer.json", "tokenizer.model", "source.json", "target.json",
     "checkpoints/update-00000002/state.json", "checkpoints/best.safetensors",
     "checkpoints/.update-00000003.123.crosshead/weights.safetensors", "tensorboard/events",
+    ".engines/ctranslate2/model.bin",
     ".config.json.123.crosshead", "checkpoints/.best.safetensors.123.crosshead",
 ]  # fmt: skip
 
