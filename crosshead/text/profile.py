@@ -16,8 +16,9 @@ from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import UNK
 
 _LETTER = re.compile(r"[^\W\d_]")
-_NUMBER = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])(?:\d{2,3}\1)*\d{3}(?!\d)|\d+")
-"""Digits with one separator between groups, as in 1,000,000 or 10,00,000, or digits alone."""
+_NUMBER = re.compile(r"\d(?:(?<!\d\d)\d{0,2}([^\w\n:/–-])(?:\d{2,3}\1)*\d{3}(?!\d)|\d*)")
+"""Digits with one separator between groups, as in 1,000,000 or 10,00,000, or digits alone. Python
+finds a pattern that begins with a digit much faster."""
 _PART = re.compile(r"\d+")
 
 _SHORT_PHRASE = 4

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from ftfy import fix_encoding
+from ftfy.badness import is_bad
 
 from crosshead.addons.checks.suspects import Suspect
 from crosshead.text.profile import loses_number, numbers
@@ -109,8 +110,7 @@ def _damage(line: str) -> str:
         return ""
     if hidden := _invisible(line):
         return f"the invisible character U+{ord(hidden[0]):04X}"
-    right = fix_encoding(line)
-    if right == line:
+    if not is_bad(line) or (right := fix_encoding(line)) == line:
         return ""
     start = next((at for at, one in enumerate(right) if one != line[at]), 0)
     shown = slice(start, start + _SHOWN)
