@@ -71,6 +71,7 @@ _UNSPACED = "".join(UNSPACED_RANGES.values())
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _UNSPACED_LETTER = re.compile(rf"(?=[{_UNSPACED}])[^\W\d_]")
 _WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
+_WORD_OR_END = re.compile(rf"{_WORD.pattern}|\n")
 
 LEAST_SOURCE_WORDS = 3
 """Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
@@ -80,6 +81,14 @@ such as `Yes.` or `Don't worry.`, are frequent and may have many translations.""
 def split_words(line: str) -> list[str]:
     """Return the words of a line in lower case. A letter of an unspaced script is a word."""
     return _WORD.findall(line.lower())
+
+
+def split_lines(lines: Iterable[str]) -> list[str]:
+    """Return the words of lines, with a line break after those of each line.
+
+    It is much faster than `split_words` on each line.
+    """
+    return _WORD_OR_END.findall("".join([line.replace("\n", " ") + "\n" for line in lines]).lower())
 
 
 def is_long_source(source: str) -> bool:

@@ -8,6 +8,7 @@ from crosshead.text.scripts import (
     is_long_source,
     letters_by_script,
     script,
+    split_lines,
     split_words,
 )
 
@@ -39,6 +40,14 @@ def test_words_are_lower_case_and_without_punctuation() -> None:
 
 def test_letters_of_scripts_without_spaces_are_words() -> None:
     assert split_words("我爱 GPU。") == ["我", "爱", "gpu"]
+
+
+def test_lines_have_the_words_of_each_line() -> None:
+    lines = ["Ja, «Äpfel»!", "", "我爱 GPU。", "ΟΔΟΣ", "one\ntwo 3", "ไทย-text", "İstanbul", " "]
+    assert split_lines(iter(lines)) == [
+        word for line in lines for word in (*split_words(line), "\n")
+    ]
+    assert split_lines([]) == []
 
 
 def test_exactly_the_letters_of_unspaced_scripts_are_words_each() -> None:

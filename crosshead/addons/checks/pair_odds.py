@@ -11,8 +11,9 @@ The lexicon is IBM model 1 in both directions (`text/parallel/word_aligner.py`):
 side translates a word of the opposite side, or none, all with the same probability.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from crosshead.text.parallel.word_aligner import (
     WordPairs,
     learn,
 )
-from crosshead.text.scripts import split_words
+from crosshead.text.scripts import split_lines
 
 MOST_LEARNED = 20_000
 """The largest number of pairs that a lexicon is learned from."""
@@ -38,6 +39,9 @@ _STEM = 6
 _LINKS = 2_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
 
+_LINES = 1_000
+"""The number of lines that are split into words at a time."""
+
 _SEED = 1
 _FEATURES = 5
 _STEPS, _BINS = 10, 200
@@ -48,16 +52,17 @@ _LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
 
 def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
-    vocabulary: dict[str, int] = {}
-    lengths: list[int] = []
-
-    def numbers(line: str) -> list[int]:
-        found = [word[:_STEM] for word in split_words(line)[:MOST_WORDS]]
-        lengths.append(len(found))
-        return [vocabulary.setdefault(word, len(vocabulary)) for word in found]
-
-    ids = np.fromiter(chain.from_iterable(map(numbers, lines)), np.int32)
-    ends = np.cumsum(lengths, dtype=np.int64)
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__
+    end = vocabulary["\n"]
+    rest, found, lengths = iter(lines), [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    while words := split_lines(islice(rest, _LINES)):
+        numbers = np.fromiter((vocabulary[word[:_STEM]] for word in words), np.int32)
+        size = np.diff(np.flatnonzero(numbers == end), prepend=-1)
+        place = np.arange(len(numbers)) - np.repeat(np.cumsum(size) - size, size)
+        found.append(numbers[(numbers != end) & (place < MOST_WORDS)])
+        lengths.append(np.minimum(size - 1, MOST_WORDS))
+    ids, ends = np.concatenate(found), np.cumsum(np.concatenate(lengths))
     counts = np.bincount(ids, minlength=len(vocabulary))
     kept = counts[ids] >= least
     before = np.concatenate([[0], np.cumsum(kept)])
@@ -194,9 +199,10 @@ class PairOdds:
             places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
             apart = left[places], right[np.roll(places, 1)]
             random.append(self.sides.features(self._lexicons[each], *apart))
-        self.mixture = Mixture(self.features(left, right), np.concatenate(random))
+        self._learned = left, right, self._features(left, right)
+        self.mixture = Mixture(self._learned[2], np.concatenate(random))
 
-    def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the features of pairs, "P F", by the lexicons not learned from their targets."""
         found = np.empty((len(right), _FEATURES))
         for number, lexicon in enumerate(self._lexicons):
@@ -206,7 +212,10 @@ class PairOdds:
 
     def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
-        values = self.mixture.values(self.features(left, right))
+        *pairs, features = self._learned
+        if not all(map(np.array_equal, pairs, (left, right))):
+            features = self._features(left, right)
+        values = self.mixture.values(features)
         odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
         odds[empty] = 0.0

@@ -13,26 +13,33 @@ import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
 from crosshead.text.parallel.examples import scrambled
-from crosshead.text.parallel.pairs import ParallelText, Sides, comparable, pair_hash
-from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_words
+from crosshead.text.parallel.pairs import Pair, ParallelText, Sides, comparable, pair_hash
+from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_lines
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""
 
 
-class _Keys(NamedTuple):
-    """Hashes of pairs by which repeats are found."""
+_PAIRS = 1_000
+"""The number of pairs that are hashed at a time."""
 
-    exact: list[int]
+_PART_BITS = 4
+"""Sums are compared in parts, by their first bits: sorting them all at once needs much memory."""
+
+
+class _Keys(NamedTuple):
+    """Hashes of some pairs by which repeats are found."""
+
+    exact: np.ndarray
     """A hash of both sides, as `comparable` returns them."""
-    words: np.ndarray
-    """The sum of the hashes of all words, "N"."""
     sources: np.ndarray
     """The sum of the hashes of the source words, "N"."""
     counts: np.ndarray
     """The number of words of both sides, "N 2"."""
-    shorter: np.ndarray
-    """The sums without one word, pair by pair."""
+    rows: np.ndarray
+    """The row of each sum in `sums`."""
+    sums: np.ndarray
+    """The sums of the hashes of all words, and of all but one word, of pairs with enough words."""
 
 
 def repeated(
@@ -57,25 +64,27 @@ def repeated(
         [t for text in held for t in text.target],
     )
     origins = [f"{each.file}:{each.line}" for text in held for each in text.origins]
-    keys = _keys(others[0] + source, others[1] + target)
-    first_equal = _first_equal(keys)
-    first_near = _first_near(keys)
+    pairs = list(zip(others[0] + source, others[1] + target, strict=True))
+    keys = [_keys(pairs[at : at + _PAIRS], at) for at in range(0, max(len(pairs), 1), _PAIRS)]
+    exact, sources, counts = map(np.concatenate, [*zip(*keys, strict=True)][:3])
+    _, firsts, text = np.unique(exact, return_index=True, return_inverse=True)
+    first_equal, first_near = firsts[text], _first_near(len(pairs), keys)
     held_sources = {
-        int(key): row
-        for row, (key, count) in enumerate(
-            zip(keys.sources[: len(origins)], keys.counts[:, 0], strict=False)
-        )
-        if count >= LEAST_SOURCE_WORDS
+        int(sources[row]): row
+        for row in np.flatnonzero(counts[: len(origins), 0] >= LEAST_SOURCE_WORDS).tolist()
     }
+    repeats = np.minimum(first_equal, first_near) < np.arange(len(pairs))
+    repeats |= np.isin(sources, np.array([*held_sources], np.uint64))
+    repeats[: len(origins)] = False
 
     def where(row: int) -> str:
         return origins[row] if row < len(origins) else place(order[row - len(origins)])
 
     suspects = []
-    for row in range(len(origins), len(first_equal)):
-        equal, near = first_equal[row], int(first_near[row])
-        held_source = held_sources.get(int(keys.sources[row]))
-        number, score = order[row - len(origins)], 1 - 1 / max(int(keys.counts[row].sum()), 1)
+    for row in np.flatnonzero(repeats).tolist():
+        equal, near = int(first_equal[row]), int(first_near[row])
+        held_source = held_sources.get(int(sources[row]))
+        number, score = order[row - len(origins)], 1 - 1 / max(int(counts[row].sum()), 1)
         if equal < row:
             kind = "overlap" if equal < len(origins) else "duplicate"
             suspects.append(Suspect(number, kind, 1.0, f"repeats {where(equal)}"))
@@ -90,52 +99,35 @@ def repeated(
     return suspects
 
 
-def _keys(source: Sequence[str], target: Sequence[str]) -> _Keys:
-    """Return the keys of pairs."""
-    vocabulary: dict[tuple[int, str], int] = {}
-    pairs = [comparable(pair) for pair in zip(source, target, strict=True)]
-    lengths: list[int] = []
-
-    def ids(side: int, text: str) -> list[int]:
-        words = split_words(text)
-        lengths.append(len(words))
-        return [vocabulary.setdefault((side, word), len(vocabulary)) for word in words]
-
-    numbers = chain.from_iterable(
-        ids(side, text) for pair in pairs for side, text in enumerate(pair)
-    )
-    hashes = scrambled(np.fromiter(numbers, np.uint64))
-    counts = np.array(lengths, np.int64).reshape(-1, 2)
-    sums = _sums(hashes, counts.ravel()).reshape(-1, 2)
-    words = sums[:, 0] + sums[:, 1]
-    shorter = np.repeat(words, counts.sum(1)) - hashes
-    return _Keys([pair_hash(pair) for pair in pairs], words, sums[:, 0], counts, shorter)
+def _keys(pairs: Sequence[Pair], first: int) -> _Keys:
+    """Return the keys of pairs. `first` is the row of the first one."""
+    pairs = list(map(comparable, pairs))
+    words = np.fromiter(map(hash, split_lines(chain.from_iterable(pairs))), np.int64)
+    is_end = words == hash("\n")
+    side = np.cumsum(is_end)[~is_end]
+    hashes = scrambled(words[~is_end].view(np.uint64) + (side % 2).astype(np.uint64))
+    counts = np.bincount(side, minlength=2 * len(pairs)).reshape(-1, 2)
+    sides = np.zeros(2 * len(pairs), np.uint64)
+    np.add.at(sides, side, hashes)
+    whole, lengths = sides[::2] + sides[1::2], counts.sum(1)
+    rows = np.concatenate([np.arange(len(pairs)), side // 2])
+    sums = np.concatenate([whole, whole[side // 2] - hashes])
+    enough = lengths[rows] >= _LEAST_WORDS
+    exact = np.array([pair_hash(pair) for pair in pairs], np.uint64)
+    return _Keys(exact, sides[::2], counts, (rows[enough] + first).astype(np.int32), sums[enough])
 
 
-def _sums(hashes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the sum of the hashes of each line, modulo 2 ** 64."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
-    ends = np.cumsum(lengths)
-    return np.asarray(total[ends] - total[ends - lengths])
-
-
-def _first_equal(keys: _Keys) -> list[int]:
-    """Return for each pair the first pair with the same text."""
-    seen: dict[int, int] = {}
-    return [seen.setdefault(key, row) for row, key in enumerate(keys.exact)]
-
-
-def _first_near(keys: _Keys) -> np.ndarray:
+def _first_near(count: int, keys: Sequence[_Keys]) -> np.ndarray:
     """Return for each pair the first near-duplicate, or the pair itself."""
-    rows, counts = np.arange(len(keys.words)), keys.counts.sum(1)
-    row = np.concatenate([rows, np.repeat(rows, counts)])
-    key = np.concatenate([keys.words, keys.shorter])
-    enough = counts[row] >= _LEAST_WORDS
-    row, key = row[enough], key[enough]
-    order = np.lexsort((row, key))
-    row, key = row[order], key[order]
-    begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
-    first = np.repeat(row[begins], np.diff(np.append(begins, len(key))))
-    nearest = rows.copy()
-    np.minimum.at(nearest, row, first)
+    nearest = np.arange(count)
+    for part in range(1 << _PART_BITS):
+        chosen = [np.flatnonzero(each.sums >> (64 - _PART_BITS) == part) for each in keys]
+        row = np.concatenate([each.rows[its] for each, its in zip(keys, chosen, strict=True)])
+        key = np.concatenate([each.sums[its] for each, its in zip(keys, chosen, strict=True)])
+        order = np.argsort(key)
+        row, key = row[order], key[order]
+        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
+        first = np.repeat(np.minimum.reduceat(row, begins), np.diff(np.append(begins, len(key))))
+        later = first < row
+        np.minimum.at(nearest, row[later], first[later])
     return nearest

@@ -23,6 +23,14 @@ def test_inflected_forms_are_one_word_and_long_lines_are_cut() -> None:
     assert found.lengths.tolist() == [2, MOST_WORDS] and found.size == 2
 
 
+def test_words_do_not_depend_on_the_lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["a b", "", "c a", "d", "x " * (MOST_WORDS + 5), "b y", "y"]
+    whole = stemmed_words(lines, 2)
+    monkeypatch.setattr(pair_odds, "_LINES", 2)
+    parts = stemmed_words(lines, 2)
+    assert parts.ids.tolist() == whole.ids.tolist() and parts.ends.tolist() == whole.ends.tolist()
+
+
 def test_some_lines_have_the_words_of_these_lines() -> None:
     lines = ["a b", "c", "", "a c b", "b"]
     rows = np.array([3, 2, 0, 3])
@@ -71,6 +79,13 @@ def test_pairs_of_other_rows_have_high_odds() -> None:
     shifted, all_of_them = odds.judged(places, np.roll(places, 7))
     assert np.mean(aligned < 0) > 0.99 and np.mean(shifted > 0) > 0.9
     assert share < 0.02 and all_of_them > 0.8
+
+
+def test_the_pairs_that_were_learned_from_are_judged_as_other_pairs() -> None:
+    sides = SideWords(*(stemmed_words(side, 3) for side in pairs(ROWS)))
+    places, some = np.arange(ROWS), np.arange(0, ROWS, 3)
+    odds = PairOdds(sides, places, places)
+    np.testing.assert_array_equal(odds.judged(some, some)[0], odds.judged(places, places)[0][some])
 
 
 def test_random_pairs_have_the_sources_and_targets_of_the_pairs(

@@ -1,6 +1,9 @@
 import random
 import unicodedata
 
+import pytest
+
+from crosshead.addons.checks import repeats
 from crosshead.addons.checks.repeats import repeated
 from crosshead.text.parallel.pairs import Origin, ParallelText
 from crosshead.text.scripts import split_words
@@ -56,8 +59,9 @@ def test_two_other_words_or_short_pairs_are_no_near_duplicates() -> None:
     assert kinds(source, target) == []
 
 
-def test_near_duplicates_are_those_of_comparing_all_pairs() -> None:
-    """Of few words, so that many pairs are near one another."""
+def test_near_duplicates_are_those_of_comparing_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few words, so that many pairs are near one another, and hashed a few at a time."""
+    monkeypatch.setattr(repeats, "_PAIRS", 7)
     rng = random.Random(3)
     sides = [[" ".join(rng.choices("abc", k=rng.randint(3, 6))) for _ in range(120)] for _ in "xy"]
     bags = [
