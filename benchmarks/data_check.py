@@ -27,7 +27,7 @@ from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.addons.checks.check import DataReport, check_pairs
 from crosshead.addons.checks.forms import odd_lengths
-from crosshead.addons.checks.language import foreign
+from crosshead.addons.checks.language import foreign, letters_of
 from crosshead.system.lines import read_lines
 from crosshead.text.parallel.pairs import Origin
 
@@ -203,7 +203,8 @@ def foreign_targets(texts: list[list[str]], rows: set[int]) -> set[int]:
     """Return the suspect rows of a text with some targets in another language."""
     source, target, intruder = texts
     mixed = [intruder[row] if row in rows else line for row, line in enumerate(target)]
-    return {suspect.row for suspect in foreign(mixed, source, "target") or []}
+    letters = (list(map(letters_of, side)) for side in (mixed, source))
+    return {suspect.row for suspect in foreign(*letters, "target") or []}
 
 
 def cut_targets(texts: list[list[str]], rows: set[int]) -> set[int]:

@@ -23,6 +23,7 @@ from crosshead.addons.checks.language import (
     LEAST_WORDS,
     exchanged,
     foreign,
+    letters_of,
 )
 from crosshead.addons.checks.repeats import repeated
 from crosshead.addons.checks.suspects import KINDS, REPAIRED, Suspect
@@ -210,13 +211,13 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
 
     Exchanged pairs are put right first, so that each side has one language to compare with.
     """
-    swapped = exchanged(*sides)
+    source, target = (list(map(letters_of, side)) for side in sides)
+    swapped = exchanged(source, target)
     found = swapped or []
     wrong = {each.row for each in found}
-    repaired: Sides = [*sides[0]], [*sides[1]]
     for row in wrong:
-        repaired[0][row], repaired[1][row] = sides[1][row], sides[0][row]
-    others = foreign(*repaired, "source"), foreign(*repaired[::-1], "target")
+        source[row], target[row] = target[row], source[row]
+    others = foreign(source, target, "source"), foreign(target, source, "target")
     for each in others:
         found += [suspect for suspect in each or [] if suspect.row not in wrong]
     why = (

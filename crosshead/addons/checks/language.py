@@ -14,11 +14,13 @@ side has a language of its own. So each pair is read in one of its two direction
 of all sides in one language are counted together. The direction of a pair is the one that fits the
 others, in turns until no pair changes.
 
-N-grams are counted by their hash.
+N-grams are counted by their hash. All functions take the letters of lines, from `letters_of`.
 """
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -46,7 +48,8 @@ _BITS = 16
 _FACTOR = 0x9E3779B97F4A7C15
 """An odd factor that spreads numbers over 64 bits (Knuth's multiplicative hashing)."""
 _SMOOTHING = 0.01
-_BLOCK = 10_000
+_BLOCK = 1_000
+"""The number of lines in a block. Its numbers stay in the cache of the processor."""
 _LATIN = re.compile("[a-z\u00aa-\u024f\u1e00-\u1eff]")
 _CODE = re.compile(rf"{URL.pattern}|{TAG.pattern}|%\(\w+\)[a-z]?|%[a-z]\b|\{{\w*\}}")
 """URLs, tags, and marks of interfaces that a program fills in, such as %s, %(name)s or {name}."""
@@ -56,28 +59,33 @@ _SIGN_OF_CODE = re.compile("[<&%{/]")
 class NGrams(list[tuple[np.ndarray, np.ndarray]]):
     """Blocks of lines: their hashed character n-grams, and the number of n-grams of each line."""
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """The number of n-grams of each line."""
         return np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in self)])
 
-    def histogram(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Return the number of times that each n-gram occurs, in all or in the chosen lines."""
+    @cached_property
+    def histogram(self) -> np.ndarray:
+        """The number of times that each n-gram occurs."""
         total = np.zeros(1 << _BITS)
-        first = 0
-        for hashes, counts in self:
-            if chosen is not None:
-                hashes = hashes[np.repeat(chosen[first : first + len(counts)], counts)]
+        for hashes, _ in self:
             total += np.bincount(hashes, minlength=1 << _BITS)
-            first += len(counts)
         return total
+
+    def some(self, chosen: np.ndarray) -> "NGrams":
+        """Return the chosen lines."""
+        blocks = np.split(chosen, np.cumsum([len(counts) for _, counts in self])[:-1])
+        return NGrams(
+            (hashes[np.repeat(kept, counts)], counts[kept])
+            for (hashes, counts), kept in zip(self, blocks, strict=False)
+        )
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Return the mean of the values of each line's n-grams, given the value of each n-gram."""
-        found = []
+        found = [np.zeros(0)]
         for hashes, counts in self:
-            line = np.repeat(np.arange(len(counts)), counts)
-            found.append(np.bincount(line, values[hashes], minlength=len(counts)))
+            sums = np.add.reduceat(np.append(values.take(hashes), 0), np.cumsum(counts) - counts)
+            found.append(np.where(counts, sums, 0))
         return np.asarray(np.concatenate(found) / np.maximum(self.lengths, 1))
 
 
@@ -93,7 +101,8 @@ def has_enough(lines: Sequence[str], judged: np.ndarray) -> bool:
     """Return whether lines suffice to learn their language."""
     if judged.sum() < LEAST_LINES:
         return False
-    return len({word for line in lines for word in line.split()}) >= LEAST_WORDS
+    words = accumulate(lines, lambda known, line: known.union(line.split()), initial=set[str]())
+    return any(len(known) >= LEAST_WORDS for known in words)
 
 
 def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
@@ -121,7 +130,7 @@ def letters_of(line: str) -> str:
 
 def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashed n-grams of some lines, and their number in each line."""
-    padded = "".join(f" {letters_of(line)[:_MOST_LETTERS]} \n" for line in lines)
+    padded = "".join(f" {line[:_MOST_LETTERS]} \n" for line in lines)
     letters = np.frombuffer(padded.encode("utf-32-le"), np.uint32).astype(np.uint64)
     is_end = letters == ord("\n")
     count = max(len(letters) - _ORDER + 1, 0)
@@ -166,8 +175,7 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     """
     # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
     # line would confirm one another.
-    letters = list(map(letters_of, lines))
-    unique = list(dict.fromkeys(letters))
+    unique = list(dict.fromkeys(lines))
     own = ngrams(unique)
     judged = own.lengths >= LEAST_NGRAMS
     if not has_enough(unique, judged):
@@ -175,13 +183,13 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     second, odds = _second_group(own, judged)
     members = {unique[row] for row in np.flatnonzero(second)}
     opposite: dict[str, bool] = {}
-    for line, other in zip(letters, map(letters_of, others), strict=True):
+    for line, other in zip(lines, others, strict=True):
         opposite[other] = opposite.get(other, False) or line in members
     opposite_side = ngrams(list(opposite))
-    theirs = opposite_side.histogram()
-    if _is_topic(opposite_side, theirs, np.array(list(opposite.values()), bool)):
+    if _is_topic(opposite_side, np.array(list(opposite.values()), bool)):
         second = np.zeros_like(second)
-    across = own.means(log_share(theirs) - log_share(own.histogram(~second), 1))
+    ours = own.some(~second).histogram
+    across = own.means(log_share(opposite_side.histogram) - log_share(ours, 1))
     swapped = judged & (across > np.where(second, np.maximum(odds, _MARGIN), _MARGIN))
     reasons = {
         True: f"the {side} is in the language of the opposite side",
@@ -192,7 +200,7 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         for row in np.flatnonzero(second | swapped)
     }
     return [
-        Suspect(row, "language", *found[line]) for row, line in enumerate(letters) if line in found
+        Suspect(row, "language", *found[line]) for row, line in enumerate(lines) if line in found
     ]
 
 
@@ -202,31 +210,36 @@ def _second_group(own: NGrams, judged: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Few foreign lines are the rarest ones, and many are not rare. So several shares of the rarest
     lines begin a group, and the group that is predicted best counts.
     """
-    whole = own.histogram()
+    whole = own.histogram
     none = np.zeros(len(judged), bool), np.zeros(len(judged))
     if (whole == 1).sum() > _MOST_UNIQUE * whole.sum():
         return none
     rarity = own.means(-log_share(whole, 1))
     best, gain = none, 0.0
+    moves: dict[bytes, np.ndarray] = {}
     for share in _RAREST:
         rarest = judged & (rarity >= np.quantile(rarity[judged], 1 - share))
-        second, odds = _settled(own, judged, whole, rarest)
+        second, odds = _settled(own, judged, rarest, moves)
         if _is_language(second, odds, judged) and (odds * own.lengths)[second].sum() > gain:
             best, gain = (second, odds), float((odds * own.lengths)[second].sum())
     return best
 
 
 def _settled(
-    own: NGrams, judged: np.ndarray, whole: np.ndarray, second: np.ndarray
+    own: NGrams, judged: np.ndarray, second: np.ndarray, moves: dict[bytes, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Move lines between the groups, and return the second group and the log-odds for it."""
-    odds = np.zeros(len(judged))
+    """Move lines between the groups, and return the second group and the log-odds for it.
+
+    `moves` has the group that follows each group, because several beginnings often meet.
+    """
     for _ in range(_ROUNDS):
-        odds = _group_odds(own, whole, second)
-        before, second = second, judged & (odds > _MARGIN)
+        before, key = second, np.packbits(second).tobytes()
+        if key not in moves:
+            moves[key] = judged & (_group_odds(own, second) > _MARGIN)
+        second = moves[key]
         if (second == before).all():
             break
-    return second, odds
+    return second, _group_odds(own, before)
 
 
 def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bool:
@@ -239,7 +252,7 @@ def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bo
     return bool(_LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
 
 
-def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) -> bool:
+def _is_topic(opposite_side: NGrams, opposite: np.ndarray) -> bool:
     """Return whether the lines opposite the second group differ from the rest of their side, too.
 
     A line in a wrong language stands opposite any line. If both sides of a group differ from the
@@ -248,19 +261,17 @@ def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) ->
     opposite = opposite & (opposite_side.lengths >= LEAST_NGRAMS)
     if opposite.sum() < _LEAST_GROUP:
         return False
-    odds = _group_odds(opposite_side, whole, opposite)
+    odds = _group_odds(opposite_side, opposite)
     return bool((odds[opposite] > _MARGIN).mean() > _MOST_DISTINCT)
 
 
-def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _group_odds(own: NGrams, second: np.ndarray) -> np.ndarray:
     """Return the mean log-odds of each line for the second group, without the line itself."""
-    theirs = own.histogram(second)
-    ours = whole - theirs
-    return np.where(
-        second,
-        own.means(log_share(theirs, 1) - log_share(ours)),
-        own.means(log_share(theirs) - log_share(ours, 1)),
-    )
+    group = own.some(second)
+    theirs, ours = group.histogram, own.histogram - group.histogram
+    odds = own.means(log_share(theirs) - log_share(ours, 1))
+    odds[second] = group.means(log_share(theirs, 1) - log_share(ours))
+    return odds
 
 
 def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | None:
@@ -268,10 +279,7 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | N
 
     The score approaches 1 with the mean log-odds of the n-grams of the less clear side.
     """
-    letters = [
-        (letters_of(left), letters_of(right)) for left, right in zip(source, target, strict=True)
-    ]
-    unique = {pair: number for number, pair in enumerate(dict.fromkeys(letters))}
+    unique = {pair: row for row, pair in enumerate(dict.fromkeys(zip(source, target, strict=True)))}
     lefts, rights = [left for left, _ in unique], [right for _, right in unique]
     left, right = ngrams(lefts), ngrams(rights)
     judged = (left.lengths >= LEAST_NGRAMS) & (right.lengths >= LEAST_NGRAMS)
@@ -294,14 +302,14 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | N
             row, "exchanged", float(1 - np.exp(-clear[unique[pair]])),
             "each side is in the language of the opposite side",
         )
-        for row, pair in enumerate(letters)
+        for row, pair in enumerate(zip(source, target, strict=True))
         if found[unique[pair]]
     ]  # fmt: skip
 
 
 def _side_odds(left: NGrams, right: NGrams, swap: np.ndarray) -> np.ndarray:
     """Return the mean log-odds of both sides of each pair for the first language, "2 N"."""
-    first = left.histogram(~swap) + right.histogram(swap)
-    second = right.histogram(~swap) + left.histogram(swap)
+    second = right.histogram - right.some(swap).histogram + left.some(swap).histogram
+    first = left.histogram + right.histogram - second
     values = log_share(first) - log_share(second)
     return np.stack([left.means(values), right.means(values)])

@@ -6,20 +6,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crosshead.addons.checks import language
 from crosshead.addons.checks.language import (
     LEAST_LINES,
     LEAST_WORDS,
-    exchanged,
-    foreign,
     has_enough,
     letters_of,
     ngrams,
 )
+from crosshead.addons.checks.suspects import Suspect
 from crosshead.system.lines import read_lines
 from crosshead.text.synthetic import date_pairs
 from tests.addons.checks.made_up import pairs
 from tests.addons.vision.captions import captions
 from tests.parameters import mostly_slow
+
+
+def letters(*sides: list[str]) -> list[list[str]]:
+    return [list(map(letters_of, side)) for side in sides]
+
+
+def foreign(lines: list[str], others: list[str], side: str) -> list[Suspect] | None:
+    return language.foreign(*letters(lines, others), side)
+
+
+def exchanged(source: list[str], target: list[str]) -> list[Suspect] | None:
+    return language.exchanged(*letters(source, target))
 
 
 def test_letters_are_words_in_lower_case() -> None:
@@ -51,11 +63,14 @@ def test_enough_means_lines_and_different_words() -> None:
 
 
 def test_means_and_histograms_agree_with_counting() -> None:
-    found = ngrams(["Ab, ab", "", "ab 12 ab"])
+    found = ngrams(*letters(["Ab, ab", "", "ab 12 ab"]))
     assert found.lengths.tolist() == [5, 0, 5]  # " ab ab " has five n-grams of three characters
-    total, first = found.histogram(), found.histogram(np.array([True, False, False]))
-    np.testing.assert_array_equal(total, 2 * first)
+    total, first = found.histogram, found.some(np.array([True, False, False]))
+    assert first.lengths.tolist() == [5]
+    np.testing.assert_array_equal(total, 2 * first.histogram)
     np.testing.assert_allclose(found.means(np.ones(len(total))), [1, 0, 1])
+    many = ngrams(["ab ab"] * 2500).some(np.arange(2500) % 1250 == 7)
+    np.testing.assert_array_equal(many.some(np.array([True, True])).histogram, total)
 
 
 def test_lines_in_a_third_language_are_found_and_no_others() -> None:
