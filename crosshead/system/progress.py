@@ -93,12 +93,12 @@ _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 
 
 class Lines(Display):
-    """Plain lines: for a pipe or a file."""
+    """Plain lines: for a pipe or a file. They begin after `quiet` seconds."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: Messages, quiet: float = 0.0) -> None:
         self._messages = messages
         self._pauses = iter(_PAUSES)
-        self._pause = 0.0
+        self._pause = quiet
         self._shown = time.monotonic()
 
     def say(self, line: str) -> None:
@@ -113,7 +113,7 @@ class Lines(Display):
     def due(self) -> bool:
         """Return whether the pause since the last figures is over.
 
-        The pause is 5 seconds at first, and a minute later on.
+        The pause after the first figures is 5 seconds, and a minute later on.
         """
         return time.monotonic() - self._shown >= self._pause
 
@@ -155,10 +155,10 @@ class Bar(Display):
         self._progress.stop()
 
 
-def choose_display(lost: Callable[[], None]) -> Display:
-    """Return a bar on a terminal and plain lines elsewhere.
+def choose_display(lost: Callable[[], None], quiet: float = 0.0) -> Display:
+    """Return a bar on a terminal and plain lines elsewhere, which begin after `quiet` seconds.
 
     `lost` is called if the reader of standard error disappears.
     """
     messages = Messages(lost)
-    return Bar(messages) if messages.isatty() else Lines(messages)
+    return Bar(messages) if messages.isatty() else Lines(messages, quiet)

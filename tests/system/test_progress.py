@@ -28,18 +28,19 @@ def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert (out, err) == ("", "begins\n 50%  loss 2.0\n")
 
 
+@pytest.mark.parametrize("quiet", [0, 7])
 def test_plain_lines_come_by_time(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    quiet: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
-    lines, shown = Lines(Messages(unexpected)), []
+    lines, shown = Lines(Messages(unexpected), quiet), []
     for second in range(300):
         now = 1000.0 + second
         if lines.due():
             lines.advance(0.5, "loss 2.0")
             shown.append(second)
-    assert shown[:2] == [0, 5]  # the first ones within 10 seconds
+    assert shown[:2] == [quiet, quiet + 5]
     pauses = [after - before for before, after in itertools.pairwise(shown)]
     assert pauses == sorted(pauses) and pauses[-1] == 60
 

@@ -113,21 +113,27 @@ def check_pairs(
     origin: Callable[[int], Origin],
     held: Sequence[ParallelText] = (),
     skip: Collection[str] = (),
+    advance: Callable[[float, str], None] = lambda share, step: None,
 ) -> DataReport:
     """Look for suspect pairs in a text.
 
     Skipped kinds are found, too, because they may explain why a pair is unlike the others, but they
-    are not in the report.
+    are not in the report. `advance` is called before each step with the share of the usual time
+    that has passed, and the name of the step.
     """
     check_kinds(skip)
+    advance(0.0, "checking the form of each pair")
     found = _of_lines(sides) + empty_or_identical(*sides) + mark_up(*sides)
+    advance(0.11, "looking for other languages")
     languages, notes = _in_other_languages(sides)
     clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
     rows = _others(len(sides[0]), _rows(found, _EXPLAINED))
     notes |= _too_few("misaligned", rows, LEAST_ROWS, sides)
+    advance(0.31, "looking for misaligned pairs")
     alignment = misaligned(*sides, rows)
     found += alignment.suspects
+    advance(0.83, "comparing lengths and numbers")
     explained = _rows(found, (*_EXPLAINED, "misaligned"))
     rows = _others(len(sides[0]), explained)
     notes |= _too_few("length", rows, LEAST_PAIRS, sides)
@@ -137,9 +143,11 @@ def check_pairs(
     def place(row: int) -> str:
         return f"{origin(row).file}:{origin(row).line}"
 
+    advance(0.88, "looking for repeats")
     dropped = _rows(found, set(KINDS) - {*REPAIRED, *skip})
     empty = _rows(found, ("empty",))
     found += [each for each in repeated(sides, held, place, dropped) if each.row not in empty]
+    advance(1.0, "checked")
     shares = {kind: len(_rows(found, (kind,))) / max(1, len(sides[0])) for kind in _MANY}
     shares["misaligned"] = alignment.share
     many = [kind for kind in _MANY if shares[kind] >= _MANY[kind] and kind not in skip]

@@ -22,7 +22,7 @@ from crosshead.text.parallel.corpora import (
     survey,
     training_parts,
 )
-from crosshead.text.parallel.pairs import Origin, Sides
+from crosshead.text.parallel.pairs import Origin, Sides, joined
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import has_header
 
@@ -36,7 +36,10 @@ _BREAK = re.compile(r"[\t\n\r]")
 
 
 def check_files(
-    config: DataConfig, skip: Collection[str], say: Callable[[str], None]
+    config: DataConfig,
+    skip: Collection[str],
+    say: Callable[[str], None],
+    advance: Callable[[float, str], None] = lambda share, step: None,
 ) -> tuple[DataReport, Corpora]:
     """Look for suspect pairs in the training files of a configuration."""
     check_kinds(skip)
@@ -49,11 +52,9 @@ def check_files(
         text = survey(parts)
     except UnequalLinesError as error:
         raise DataError(f"{error.fault}{_first_shift(error)}") from None
-    sides: Sides = [], []
-    for chunk in text.chunks():
-        for side, lines in zip(sides, chunk, strict=True):
-            side.extend(lines)
-    return check_pairs(sides, text.origin, [valid] if valid else [], skip), text
+    return check_pairs(
+        joined(text.chunks()), text.origin, [valid] if valid else [], skip, advance
+    ), text
 
 
 def _first_shift(error: UnequalLinesError) -> str:

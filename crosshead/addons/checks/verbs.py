@@ -1,5 +1,6 @@
 """The verb `data check`."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 from crosshead.caller import split_names
 from crosshead.cli.app import data_app
 from crosshead.cli.options import Files
-from crosshead.cli.terminal import note, put, shortened, table
+from crosshead.cli.terminal import at_terminal, note, put, shortened, table
 from crosshead.cli.training_options import FieldsOption
 from crosshead.errors import UserError
 
@@ -99,7 +100,7 @@ def data_check(
     """
     from crosshead.addons.checks.files import SUSPECTS, check_files, check_outputs, write_files
     from crosshead.config import validate
-    from crosshead.system.progress import counted
+    from crosshead.system.progress import choose_display, counted
     from crosshead.text.parallel.corpora import training_parts
     from crosshead.text.parallel.section import DataConfig
 
@@ -123,7 +124,13 @@ def data_check(
         valid = [*config.valid_source, *config.valid_target, *config.valid_pairs]
         check_outputs(training_parts(config), out, apply=apply, force=force, others=valid)
     kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
-    report, text = check_files(config, kinds, note)
+    with closing(choose_display(lambda: None, quiet=5.0)) as display:
+
+        def advance(share: float, step: str) -> None:
+            if display.due() or (share == 1 and at_terminal()):
+                display.advance(share, step)
+
+        report, text = check_files(config, kinds, note, advance)
     written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
     for line in report.notes:
         note(line)

@@ -21,7 +21,7 @@ from crosshead.text.parallel.languages import (
     tag_of,
     with_tag,
 )
-from crosshead.text.parallel.pairs import CHUNK, Origin, ParallelText, Sides
+from crosshead.text.parallel.pairs import CHUNK, Origin, ParallelText, Sides, joined
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import (
     Form,
@@ -167,12 +167,7 @@ class Corpora:
 
     def read(self) -> ParallelText:
         """Return all pairs, held in memory."""
-        source: list[str] = []
-        target: list[str] = []
-        for left, right in self.chunks():
-            source += left
-            target += right
-        return ParallelText(source, target, [self.origin(row) for row in range(len(self))])
+        return ParallelText(*joined(self.chunks()), [self.origin(row) for row in range(len(self))])
 
 
 def survey(parts: Sequence[Part]) -> Corpora:
@@ -267,11 +262,7 @@ def named_languages(config: DataConfig) -> tuple[str | None, str | None]:
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """Return the lines of two aligned files."""
-    sides: Sides = [], []
-    for left, right in aligned_chunks(source, target):
-        sides[0].extend(left)
-        sides[1].extend(right)
-    return sides
+    return joined(aligned_chunks(source, target))
 
 
 def _parts(

@@ -2,7 +2,7 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -63,6 +63,15 @@ class ParallelText:
     def origin(self, row: int) -> Origin:
         """Return the origin of pair `row`."""
         return self.origins[row]
+
+
+def joined(chunks: Iterable[Sides]) -> Sides:
+    """Return all sources and targets of chunks."""
+    sides: Sides = [], []
+    for source, target in chunks:
+        sides[0].extend(source)
+        sides[1].extend(target)
+    return sides
 
 
 def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:

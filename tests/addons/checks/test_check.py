@@ -43,6 +43,12 @@ def report(skip: tuple[str, ...] = ()) -> DataReport:
     return check_pairs(sides, lambda row: Origin("f", row + 1), [held], skip)
 
 
+def test_progress_rises_from_nothing_to_the_whole() -> None:
+    seen: list[float] = []
+    check_pairs(pairs(9), lambda row: Origin("f", 1), advance=lambda share, _: seen.append(share))
+    assert seen == sorted(seen) and seen[0] == 0 and seen[-1] == 1 and len(seen) > 2
+
+
 def test_every_kind_is_found_and_counted() -> None:
     found = report()
     rows: dict[str, list[int]] = {kind: [] for kind in KINDS}
