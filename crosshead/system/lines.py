@@ -124,7 +124,9 @@ LONGEST_TEXT = 1 << 30
 LARGE = 1 << 22
 """The size in bytes at which a group is complete, whatever its number of lines."""
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 15
+"""The size in bytes of a block that is read at a time. Larger ones are slower, because the system
+has to give new memory for each of them."""
 
 
 def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
@@ -139,7 +141,9 @@ def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
 
 def iter_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines that `read_lines` returns, with few of them in memory at a time."""
-    return chain.from_iterable(line_groups(_byte_blocks(path), str(path), longest=longest))
+    # An empty block asks for the lines so far.
+    blocks = chain.from_iterable((block, b"") for block in _byte_blocks(path))
+    return chain.from_iterable(line_groups(blocks, str(path), longest=longest))
 
 
 def check_regular(path: Path) -> None:

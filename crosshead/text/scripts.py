@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache
+from itertools import islice
 
 _LETTER = re.compile(r"[^\W\d_]")
 NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
@@ -97,7 +98,7 @@ def is_long_source(source: str) -> bool:
     A word stands between spaces and has a letter or a digit. Two letters of an unspaced script
     count as one word; vowel signs and tone marks do not count.
     """
-    letters = _UNSPACED_LETTER.findall(source)
+    letters = _UNSPACED_LETTER.findall(source) if NOT_LATIN.search(source) else []
     spaced = _UNSPACED_LETTER.sub(" ", source) if letters else source
-    words = [word for word in spaced.split() if _LETTER_OR_DIGIT.search(word)]
+    words = [*islice(filter(_LETTER_OR_DIGIT.search, spaced.split()), LEAST_SOURCE_WORDS)]
     return len(words) + len(letters) // 2 >= LEAST_SOURCE_WORDS

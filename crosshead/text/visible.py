@@ -19,8 +19,8 @@ _LEFT_OUT = regex.compile(
 
 def visible(text: str) -> str:
     """Return a line of text as a person sees it."""
-    if text.isascii() and "\t" not in text and text.isprintable():
-        return text
+    if text.isprintable():  # without control characters, and without spaces other than " "
+        return text if text.isascii() else str(_LEFT_OUT.sub("", text))
     # A mark may have joined two spaces, so that it goes first.
     spaces = _SPACES.sub(lambda run: " " if run[0].strip(" ") else run[0], _LEFT_OUT.sub("", text))
     return str(spaces)

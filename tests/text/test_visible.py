@@ -1,3 +1,6 @@
+import sys
+from unicodedata import category
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,12 @@ from crosshead.text.visible import visible
 )
 def test_white_space_is_a_space(space: str) -> None:
     assert visible(f"June{space}7") == "June 7"
+
+
+def test_every_space_and_control_character_is_a_space() -> None:
+    characters = map(chr, range(sys.maxunicode + 1))
+    spaces = [each for each in characters if each.isspace() or category(each) == "Cc"]
+    assert {visible(f"é{each}7") for each in spaces} == {"é 7"}
 
 
 @pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\ufeff", "\u206a", "\ufe0f", "\u180e"])
