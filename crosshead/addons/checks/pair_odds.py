@@ -52,15 +52,14 @@ _LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
 
 def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
-    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary: defaultdict[str, int] = defaultdict(None, {"\n": 0})
     vocabulary.default_factory = vocabulary.__len__
-    end = vocabulary["\n"]
     rest, found, lengths = iter(lines), [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     while words := split_lines(islice(rest, _LINES)):
         numbers = np.fromiter((vocabulary[word[:_STEM]] for word in words), np.int32)
-        size = np.diff(np.flatnonzero(numbers == end), prepend=-1)
+        size = np.diff(np.flatnonzero(numbers == 0), prepend=-1)
         place = np.arange(len(numbers)) - np.repeat(np.cumsum(size) - size, size)
-        found.append(numbers[(numbers != end) & (place < MOST_WORDS)])
+        found.append(numbers[(numbers > 0) & (place < MOST_WORDS)])
         lengths.append(np.minimum(size - 1, MOST_WORDS))
     ids, ends = np.concatenate(found), np.cumsum(np.concatenate(lengths))
     counts = np.bincount(ids, minlength=len(vocabulary))
@@ -199,8 +198,8 @@ class PairOdds:
             places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
             apart = left[places], right[np.roll(places, 1)]
             random.append(self.sides.features(self._lexicons[each], *apart))
-        self._learned = left, right, self._features(left, right)
-        self.mixture = Mixture(self._learned[2], np.concatenate(random))
+        self._scored = left, right, self._features(left, right)
+        self.mixture = Mixture(self._scored[2], np.concatenate(random))
 
     def _features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the features of pairs, "P F", by the lexicons not learned from their targets."""
@@ -212,9 +211,8 @@ class PairOdds:
 
     def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
-        *pairs, features = self._learned
-        if not all(map(np.array_equal, pairs, (left, right))):
-            features = self._features(left, right)
+        scored = all(map(np.array_equal, self._scored[:2], (left, right)))
+        features = self._scored[2] if scored else self._features(left, right)
         values = self.mixture.values(features)
         odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
