@@ -11,6 +11,8 @@ import shape_checker
 import torch
 from hypothesis import Phase, settings
 
+from crosshead.addons.interop.ctranslate2_engine import CTranslate2Engines
+from crosshead.tasks.translation.translator import Translator
 from tests.blank_curve import blank_curve
 from tests.cores import on_all_cores, take_one
 from tests.hub_server import Hub, connect, running_hub
@@ -46,6 +48,20 @@ def pytest_collection_finish() -> None:
     """Take the thousands of collected tests out of what each garbage collection looks through."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fixtures_stay() -> Iterator[None]:
+    """No engine stores its form of a model in the repository."""
+    store = CTranslate2Engines.store
+
+    def elsewhere(self: CTranslate2Engines, translator: Translator, place: Path) -> None:
+        if not place.resolve().is_relative_to(ROOT):
+            store(self, translator, place)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CTranslate2Engines, "store", elsewhere)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,7 +20,7 @@ from crosshead.addons.interop.ctranslate2_model import (
     versions,
 )
 from crosshead.bundle.config_file import file_checksum
-from crosshead.bundle.places import CONFIG
+from crosshead.bundle.places import CONFIG, ENGINES
 from crosshead.bundle.texts import TextParts
 from crosshead.decoding.settings import BeamRules, DecodeConfig
 from crosshead.errors import ConfigError, UserError
@@ -82,6 +82,7 @@ class CTranslate2Engines:
             }
             atomic_write(hidden / RECORD, (json.dumps(record, indent=1) + "\n").encode())
             put(hidden, place / STORED, replace=True)
+            atomic_write(place / ENGINES / ".gitignore", b"*\n")  # of a bundle in a repository
 
     def stored(
         self, place: Path, parts: TextParts, decode: DecodeConfig, workers: int

@@ -90,6 +90,7 @@ def test_the_first_run_stores_the_model_and_others_need_no_pytorch(place: Path) 
     assert translated(place, "--format", "html", "--engine", "crosshead", text=page) == (
         WITH, tagged,
     )  # fmt: skip
+    assert (place / ".engines" / ".gitignore").read_text() == "*\n"
     for options in (["--sample"], ["--engine", "crosshead"], ["--precision", "bfloat16"]):
         assert translated(place, *options)[0] == WITH
 
@@ -120,7 +121,8 @@ def test_a_bundle_that_was_trained_anew_is_not_translated_by_its_old_model(place
 @pytest.mark.parametrize("damage", ["short", "other", "missing", "record"])
 def test_a_damaged_model_is_stored_again(place: Path, damage: str) -> None:
     expected = stored_at(place)(LINES)
-    file = place / ".engines" / "ctranslate2" / ("stored.json" if damage == "record" else "model.bin")
+    name = "stored.json" if damage == "record" else "model.bin"
+    file = place / ".engines" / "ctranslate2" / name
     data = file.read_bytes()
     if damage == "missing":
         file.unlink()
