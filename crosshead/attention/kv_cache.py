@@ -121,9 +121,10 @@ class SegmentMemory:
 class DecodingCache:
     """The keys and values of one layer for the rows being decoded.
 
-    Buffers are laid out time first, "K N H E". A new position is then one contiguous write,
-    reordering rows copies whole vectors, and attention reads the buffers in place. Spare room
-    doubles, so that extending takes constant time per position.
+    One buffer holds the keys and then the values of all heads, side by side. It is laid out time
+    first, "K N W". A new position is then one contiguous write, reordering rows copies whole
+    vectors, and attention reads the buffer in place. Spare room doubles, so that extending takes
+    constant time per position.
 
     Rows of different lengths end together: after `join`, a shorter row begins with padding. So
     distances between positions stay as they are.
@@ -132,8 +133,8 @@ class DecodingCache:
     def __init__(self, window: int | None = None) -> None:
         self.window = window
         self._slots = 0  # positions of the longest row
-        self._held = 0  # number of slots at the start of the buffers, the last ones
-        self._buffers: tuple[Tensor, Tensor] | None = None
+        self._held = 0  # number of slots at the start of the buffer, the last ones
+        self._buffer: Tensor | None = None
         self._unused: Tensor | None = None  # slots of padding of each row, if rows differ
 
     @property
@@ -158,34 +159,42 @@ class DecodingCache:
 
     @property
     def nbytes(self) -> int:
-        """The size of the buffers in bytes, spare room included."""
-        return sum(part.nbytes for part in self._buffers or ())
+        """The size of the buffer in bytes, spare room included."""
+        return 0 if self._buffer is None else self._buffer.nbytes
 
     def extend(
         self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
     ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Append positions in place; so only one continuation of a cache is possible."""
         y = normalise(x)
-        keys, values = (part.permute(2, 0, 1, 3) for part in project(y, self.length))
-        visible, new = self.visible, keys.shape[0]
-        if self._buffers is None or self._held + new > self._buffers[0].shape[0]:
-            self._make_room(keys, values, max(2 * visible, visible + new, 16))
-        assert self._buffers is not None
-        for buffer, part in zip(self._buffers, (keys, values), strict=True):
-            buffer[self._held : self._held + new] = part
+        keys, values = project(y, self.length)
+        flat = [part.permute(2, 0, 1, 3).flatten(2) for part in (keys, values)]
+        return y, self.append(torch.cat(flat, dim=2), keys.shape[1], keys.shape[3])
+
+    def append(self, both: Float[Tensor, "T N W"], heads: int, width: int) -> KeyValues:
+        """Append keys of this width, and values, laid out as in the buffer: see `extend`."""
+        visible, new = self.visible, len(both)
+        if self._buffer is None or self._held + new > len(self._buffer):
+            self._make_room(both, max(2 * visible, visible + new, 16))
+        assert self._buffer is not None
+        self._buffer[self._held : self._held + new] = both
         self._slots += new
         self._held += new
-        begin = self._held - visible - new
-        held = (buffer[begin : self._held].permute(1, 2, 0, 3) for buffer in self._buffers)
-        return y, KeyValues(*held)
+        held = self._buffer[self._held - visible - new : self._held]
+        shape = visible + new, held.shape[1], heads, -1
+        keys, values = held[:, :, : heads * width], held[:, :, heads * width :]
+        return KeyValues(*(part.view(shape).permute(1, 2, 0, 3) for part in (keys, values)))
 
     def select(self, rows: Int[Tensor, " M"]) -> "DecodingCache":
         """Return a cache whose row i continues row `rows[i]` of this one."""
         chosen = DecodingCache(self.window)
         chosen._slots, chosen._held = self._slots, self._held
         chosen._unused = None if self._unused is None else self._unused[rows]
-        if self._buffers is not None:
-            chosen._buffers = tuple(_select(part, rows, self._held) for part in self._buffers)  # type: ignore[assignment]
+        if self._buffer is not None:
+            room, _, width = self._buffer.shape
+            chosen._buffer = self._buffer.new_empty((room, len(rows), width))
+            held = self._buffer[: self._held]
+            torch.index_select(held, 1, rows, out=chosen._buffer[: self._held])
         return chosen
 
     def join(self, other: "DecodingCache") -> "DecodingCache":
@@ -193,9 +202,9 @@ class DecodingCache:
 
         Slots that are padding in every row are dropped.
         """
-        if self._buffers is None or other._buffers is None:
+        if self._buffer is None or other._buffer is None:
             raise ValueError("an empty cache cannot be joined; decode a token first")
-        parts = (self, other)
+        parts, buffers = (self, other), (self._buffer, other._buffer)
         unused = [part._padding_of_rows() for part in parts]
         slots = max(part._slots - int(each.min()) for part, each in zip(parts, unused, strict=True))
         joined = DecodingCache(self.window)
@@ -206,21 +215,16 @@ class DecodingCache:
         )
         if not bool(joined._unused.any()):
             joined._unused = None
-        room = max(2 * visible, 16)
-        keys, values = (
-            _side_by_side([part._buffers[index][: part._held] for part in parts], visible, room)  # type: ignore[index]
-            for index in range(2)
-        )
-        joined._buffers = keys, values
+        held = [buffer[: part._held] for part, buffer in zip(parts, buffers, strict=True)]
+        joined._buffer = _side_by_side(held, visible, max(2 * visible, 16))
         return joined
 
     def _padding_of_rows(self) -> Tensor:
         """Return the slots of padding of each row."""
-        assert self._buffers is not None
+        assert self._buffer is not None
         if self._unused is not None:
             return self._unused
-        keys = self._buffers[0]
-        return torch.zeros(keys.shape[1], dtype=torch.long, device=keys.device)
+        return torch.zeros(self._buffer.shape[1], dtype=torch.long, device=self._buffer.device)
 
     def last(self, positions: int) -> "DecodingCache":
         """Return a cache of the last positions, which count from 0 again.
@@ -229,20 +233,16 @@ class DecodingCache:
         """
         kept = DecodingCache()
         kept._slots = kept._held = min(positions, self.visible)
-        if self._buffers is not None:
-            begin = self._held - kept._held
-            kept._buffers = tuple(part[begin : self._held].clone() for part in self._buffers)  # type: ignore[assignment]
+        if self._buffer is not None:
+            kept._buffer = self._buffer[self._held - kept._held : self._held].clone()
         return kept
 
-    def _make_room(self, keys: Tensor, values: Tensor, room: int) -> None:
-        """Replace the buffers by new ones that begin with the visible positions."""
-        made, visible = [], self.visible
-        for index, part in enumerate((keys, values)):
-            buffer = part.new_empty((room, *part.shape[1:]))
-            if self._buffers is not None:
-                buffer[:visible] = self._buffers[index][self._held - visible : self._held]
-            made.append(buffer)
-        self._buffers, self._held = (made[0], made[1]), visible
+    def _make_room(self, new: Tensor, room: int) -> None:
+        """Replace the buffer by a new one that begins with the visible positions."""
+        buffer, visible = new.new_empty((room, *new.shape[1:])), self.visible
+        if self._buffer is not None:
+            buffer[:visible] = self._buffer[self._held - visible : self._held]
+        self._buffer, self._held = buffer, visible
 
 
 def _side_by_side(parts: list[Tensor], slots: int, room: int) -> Tensor:
@@ -257,10 +257,3 @@ def _side_by_side(parts: list[Tensor], slots: int, room: int) -> Tensor:
         here[slots - len(kept) :] = kept
         first += part.shape[1]
     return joined
-
-
-def _select(buffer: Tensor, rows: Tensor, length: int) -> Tensor:
-    """Return the chosen rows of a time-first buffer, with as much spare room as before."""
-    chosen = buffer.new_empty((buffer.shape[0], rows.shape[0], *buffer.shape[2:]))
-    torch.index_select(buffer[:length], 1, rows, out=chosen[:length])
-    return chosen

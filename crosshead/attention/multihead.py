@@ -96,8 +96,9 @@ class MultiHeadAttention(Attention):
             Keys and values of each head.
         """
         keys, values = self.key_value(memory).split(self._split(), dim=-1)
-        keys = keys.unflatten(-1, (self.kv_heads, self.d_key)).transpose(1, 2)
-        values = values.unflatten(-1, (self.kv_heads, self.d_value)).transpose(1, 2)
+        batch, length, _ = memory.shape
+        keys = keys.view(batch, length, self.kv_heads, self.d_key).transpose(1, 2)
+        values = values.view(batch, length, self.kv_heads, self.d_value).transpose(1, 2)
         return KeyValues(self._apply_rotary(keys, start), values)
 
     def forward(
@@ -122,7 +123,8 @@ class MultiHeadAttention(Attention):
         Returns:
             The output of each position, "B Q D".
         """
-        query = self.query(x).unflatten(-1, (self.heads, self.d_key)).transpose(1, 2)
+        batch, length, _ = x.shape
+        query = self.query(x).view(batch, length, self.heads, self.d_key).transpose(1, 2)
         heads = attend(
             self._apply_rotary(query, offset if start is None else start),
             self._for_each_head(memory.keys),
@@ -135,7 +137,7 @@ class MultiHeadAttention(Attention):
             observe=self.observe,
             backend=self.backend,
         )
-        return self.output(heads.transpose(1, 2).flatten(2).to(x.dtype))
+        return self.output(heads.transpose(1, 2).reshape(batch, length, -1).to(x.dtype))
 
     def _split(self) -> tuple[int, int]:
         return self.kv_heads * self.d_key, self.kv_heads * self.d_value

@@ -51,6 +51,7 @@ class RunningBatch(Generic[State]):
         self._state: Any = None
         self._results: Finished = {}
         self._wanted: dict[int, int] = {}  # hypotheses to return, by number
+        self._has_marks = False  # otherwise no step looks for marks
 
     def __len__(self) -> int:
         return 0 if self._beams is None else len(self._beams.sentences)
@@ -102,6 +103,7 @@ class RunningBatch(Generic[State]):
             )
         self._wanted.update(zip(numbers, wanted, strict=True))
         marks = marks_owed(numbers, self.specials.marks) if marks is None else marks
+        self._has_marks = bool(marks.any()) or (self._has_marks and len(self) > 0)
         beams = first_beams(numbers, limits.to(stepped[0].device), wanted, marks, self.rules)
         new, state, done = self._advanced(beams, stepped)
         if new is not None and self._beams is not None:
@@ -152,7 +154,7 @@ class RunningBatch(Generic[State]):
         """Return beams and state one token later, and the numbers of finished sentences."""
         hidden, state = stepped
         width = beams.log_probs.shape[1]
-        owed = beams.owed.repeat_interleave(width, dim=0)
+        owed = beams.owed.repeat_interleave(width, dim=0) if self._has_marks else None
         values, tokens = self._next_tokens.choose(hidden, self._best, beams.tokens, owed)
         beams, rows, done = advance(beams, values, tokens, self.specials, self.rules, self._results)
         if not len(rows):

@@ -26,15 +26,15 @@ class Candidates:
 
     Attributes:
         log_probs: Log-probability of the whole continuation.
-        token_log_probs: Log-probability of its last token.
         tokens: Its last token.
-        rows: The row, of all N, that it continues.
+        places: The place of this token among the `W` best tokens of each of the N rows.
+        values: The log-probabilities of these tokens.
     """
 
     log_probs: Float[Tensor, "B C"]
-    token_log_probs: Float[Tensor, "B C"]
     tokens: Int[Tensor, "B C"]
-    rows: Int[Tensor, "B C"]
+    places: Int[Tensor, "B C"]
+    values: Float[Tensor, "N W"]
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,25 @@ def advance(
 ) -> tuple[Beams, Int[Tensor, " M"], list[int]]:
     """Take one step of beam search: extend, collect, prune, and drop finished sentences."""
     candidates = _candidates(values, tokens, beams.log_probs, rules.beam)
-    ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
-    ended[:, rules.beam :] = False
-    _collect(results, beams, candidates, ended, specials, rules)
-    beams, rows = _pruned(beams, candidates, ended, specials.eos, rules)
+    beams = replace(beams, lengths=beams.lengths + 1)
+    ends = candidates.tokens == specials.eos
+    log_probs, best = candidates.log_probs, None
+    if ends.any():
+        ended = ends & (log_probs > -math.inf)
+        ended[:, rules.beam :] = False
+        beams = _collected(results, beams, candidates, ended, specials, rules)
+        log_probs, best = log_probs.masked_fill(ends, -math.inf).topk(rules.beam)
+    tokens, places = (
+        (part[:, : rules.beam] if best is None else part.gather(1, best)).flatten()
+        for part in (candidates.tokens, candidates.places)
+    )
+    tokens, token_log_probs, rows = _extended(beams, candidates, tokens, places)
+    beams = replace(
+        beams,
+        log_probs=log_probs[:, : rules.beam],
+        tokens=tokens,
+        token_log_probs=token_log_probs,
+    )
     done = _done(beams, rules)
     if not done.any():
         return beams, rows, []
@@ -161,38 +176,34 @@ def _candidates(
     """
     count, rows = so_far.shape
     width = values.shape[1] * rows
-    totals = (so_far.view(-1, 1) + values).view(count, width)
+    totals = (so_far.reshape(-1, 1) + values).view(count, width)
     if width < 2 * beam:  # a vocabulary smaller than the beam
         totals = torch.nn.functional.pad(totals, (0, 2 * beam - width), value=-math.inf)
     totals, places = totals.topk(2 * beam)
-    places = places.clamp(max=width - 1)
-    first_rows = torch.arange(count, device=places.device)[:, None] * rows
-    return Candidates(
-        log_probs=totals,
-        token_log_probs=values.view(count, width).gather(1, places),
-        tokens=tokens.view(count, width).gather(1, places),
-        rows=first_rows + places // values.shape[1],
-    )
+    if width < 2 * beam:
+        places = places.clamp(max=width - 1)
+    places = places + torch.arange(0, count * width, width, device=places.device)[:, None]
+    return Candidates(totals, tokens.take(places), places, values)
 
 
-def _collect(
+def _collected(
     results: Finished,
     beams: Beams,
     candidates: Candidates,
     ended: Bool[Tensor, "B C"],
     specials: Specials,
     rules: BeamRules,
-) -> None:
-    """Write the hypotheses that have just ended into `results`."""
-    sentences, places = ended.nonzero(as_tuple=True)
-    if not len(sentences):
-        return
-    rows = candidates.rows[sentences, places]
-    tokens = torch.cat([beams.tokens[rows], candidates.tokens[sentences, places, None]], 1)
-    steps = candidates.token_log_probs[sentences, places, None]
-    token_log_probs = torch.cat([beams.token_log_probs[rows], steps], 1)
-    columns = (beams.sentences[sentences], beams.lengths[sentences] + 1, tokens, token_log_probs)
+) -> Beams:
+    """Write the hypotheses that have just ended into `results`; return the beams with scores."""
+    sentences = ended.nonzero()[:, 0]
+    tokens, places = candidates.tokens[ended], candidates.places[ended]
+    tokens, token_log_probs, _ = _extended(beams, candidates, tokens, places)
+    columns = (beams.sentences[sentences], beams.lengths[sentences], tokens, token_log_probs)
     _add(results, columns, specials, rules)
+    scores = candidates.log_probs / _penalties(beams.lengths, rules)[:, None]
+    scores = scores.masked_fill(~ended, -math.inf)
+    best = torch.cat([beams.best, scores], dim=1).topk(rules.beam).values
+    return replace(beams, best=best, finished=beams.finished + ended.sum(1))
 
 
 def _add(
@@ -209,28 +220,17 @@ def _add(
         results.setdefault(sentence, []).append(hypothesis)
 
 
-def _pruned(
-    beams: Beams, candidates: Candidates, ended: Bool[Tensor, "B C"], eos: int, rules: BeamRules
-) -> tuple[Beams, Int[Tensor, " M"]]:
-    """Extend and prune: return the beams one token later, and the old row of each new row."""
-    unfinished = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
-    log_probs, places = unfinished.topk(rules.beam)
-    rows = candidates.rows.gather(1, places).flatten()
-    tokens = candidates.tokens.gather(1, places).view(-1, 1)
-    steps = candidates.token_log_probs.gather(1, places).view(-1, 1)
-    lengths = beams.lengths + 1
-    scores = candidates.log_probs / _penalties(lengths, rules)[:, None]
-    scores = scores.masked_fill(~ended, -math.inf)
-    advanced = replace(
-        beams,
-        lengths=lengths,
-        log_probs=log_probs,
-        tokens=torch.cat([beams.tokens[rows], tokens], dim=1),
-        token_log_probs=torch.cat([beams.token_log_probs[rows], steps], dim=1),
-        best=torch.cat([beams.best, scores], dim=1).topk(rules.beam).values,
-        finished=beams.finished + ended.sum(1),
+def _extended(
+    beams: Beams, candidates: Candidates, tokens: Int[Tensor, " M"], places: Int[Tensor, " M"]
+) -> tuple[Int[Tensor, "M P"], Float[Tensor, "M P"], Int[Tensor, " M"]]:
+    """Return the tokens of continuations, their log-probabilities, and the rows they continue."""
+    rows = places // candidates.values.shape[1]
+    steps = candidates.values.take(places)
+    return (
+        torch.cat([beams.tokens[rows], tokens[:, None]], dim=1),
+        torch.cat([beams.token_log_probs[rows], steps[:, None]], dim=1),
+        rows,
     )
-    return advanced, rows
 
 
 def _done(beams: Beams, rules: BeamRules) -> Bool[Tensor, " B"]:

@@ -116,7 +116,11 @@ class NextTokens:
         if tokens is not None and owed is not None:
             marks = admitted(owed, tokens, self._specials.marks)
         if tokens is not None and self._specials.high_bytes:
-            state = states(tokens, self._high.to(tokens.device))
+            high = self._high = self._high.to(tokens.device)
+            if (tokens[:, -1:, None] == high).any():  # otherwise all characters are complete
+                state = states(tokens, high)
+        if count <= size:
+            return chooser(self._log_probs(hidden, marks, state), slice(0, count))
         found = []
         for block in (slice(first, first + size) for first in range(0, count, size)):
             guided = [None if each is None else each[block] for each in (marks, state)]
@@ -137,18 +141,17 @@ class NextTokens:
         if self._memory.numel() < logits.numel() or self._memory.dtype != logits.dtype:
             self._memory = torch.empty_like(logits).flatten()
             self._forbidden = self._forbidden.to(logits.device)
-            self._high = self._high.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
         guided = None if marks is None else log_probs[:, self._marks]
-        rows = torch.empty(0, dtype=torch.long) if state is None else state.nonzero().flatten()
-        inside = log_probs[rows[:, None], self._high] if len(rows) else None
+        rows = None if state is None else state.nonzero()
+        inside = None if rows is None else log_probs[rows, self._high]
         log_probs.index_fill_(1, self._forbidden, -math.inf)
         if marks is not None and guided is not None:
             log_probs[:, self._marks] = guided.masked_fill(~marks, -math.inf)
-        if state is not None and inside is not None:  # the last character is not complete
-            log_probs[rows] = -math.inf
-            log_probs[rows[:, None], self._high] = continued(inside, state[rows])
+        if rows is not None and inside is not None and state is not None:
+            log_probs[rows[:, 0]] = -math.inf  # the last character is not complete
+            log_probs[rows, self._high] = continued(inside, state[rows[:, 0]])
         return log_probs
 
 
@@ -159,11 +162,11 @@ def top_values(
 
     The result equals `torch.topk` up to the choice among equal values. The row is cut into chunks.
     The `count` largest values lie in the `count` chunks with the largest maxima, or in the
-    remainder that fills no chunk. Only these are sorted.
+    remainder that fills no chunk. Only these are sorted. For a row or two one sort is quicker.
     """
     rows, width = values.shape
     chunks = width // CHUNK
-    if 2 * count >= chunks:
+    if 2 * count >= chunks or rows < 3:
         return values.topk(min(count, width))
     whole = chunks * CHUNK
     maxima = values[:, :whole].unflatten(1, (chunks, CHUNK)).amax(-1)

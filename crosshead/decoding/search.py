@@ -288,7 +288,8 @@ def _extend(
     numbers = torch.arange(len(source) * rows, device=device)
     limits = max_lengths.to(device)
     last = first_tokens(source, specials, prefix).repeat_interleave(rows, dim=0)
-    owed = marks_owed(source, specials.marks).to(device).repeat_interleave(rows, dim=0)
+    marks = marks_owed(source, specials.marks).to(device)
+    owed = marks.repeat_interleave(rows, dim=0) if marks.any() else None
     tokens = last[:, :0]
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)
@@ -315,6 +316,6 @@ def _extend(
         if not len(kept):
             return [best_first(found) for found in results]
         state = state.select(kept)
-        numbers, limits, owed = numbers[kept], limits[~done], owed[kept]
+        numbers, limits, owed = numbers[kept], limits[~done], None if owed is None else owed[kept]
         last, tokens, token_log_probs = last[kept], tokens[kept], token_log_probs[kept]
         ended = ended[kept]

@@ -21,13 +21,13 @@ class PostNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def before(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the sublayer's input: the residual stream itself."""
         return x
 
-    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def after(self, x: Float[Tensor, "*B D"], y: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Add the output of the sublayer to the residual stream, and normalise the sum."""
-        return self.norm(x + self.dropout(y))
+        return self.norm(x + (self.dropout(y) if self.training else y))
 
 
 class PreNorm(nn.Module):
@@ -44,13 +44,13 @@ class PreNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def before(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the sublayer's input: the normalised residual stream."""
         return self.norm(x)
 
-    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def after(self, x: Float[Tensor, "*B D"], y: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Add the output of the sublayer to the residual stream."""
-        return x + self.dropout(y)
+        return x + (self.dropout(y) if self.training else y)
 
 
 AddNorm = PostNorm | PreNorm

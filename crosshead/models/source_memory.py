@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Int
@@ -35,6 +36,8 @@ class SentenceMemory:
         if not rows.numel():
             raise ValueError("no row is chosen; keep at least one row, or stop decoding")
         sentences = rows // self.rows_per_sentence
+        if torch.equal(sentences, self._sentences):
+            return self
         kept, counts = torch.unique_consecutive(sentences, return_counts=True)
         if bool((counts == counts[0]).all()):
             rows_per_sentence = int(counts[0])
@@ -70,6 +73,17 @@ class SentenceMemory:
 
         layers = [KeyValues(*(copies(part) for part in layer)) for layer in self.layers]
         return SentenceMemory(layers, copies(self.mask))
+
+    @cached_property
+    def seen(self) -> Bool[Tensor, "B 1 1 S"] | None:
+        """The mask, or None without padding."""
+        return None if bool(self.mask.all()) else self.mask
+
+    @cached_property
+    def _sentences(self) -> Int[Tensor, " N"]:
+        """The sentence of each row."""
+        sentences = torch.arange(len(self.mask), device=self.mask.device)
+        return sentences.repeat_interleave(self.rows_per_sentence)
 
     @property
     def nbytes(self) -> int:

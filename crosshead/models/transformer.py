@@ -162,7 +162,7 @@ class EncoderDecoder(SequenceModel):
         x = self.target_embeddings(tokens, start=cache.length)
         stack = zip(self.decoder.layers, state.caches, state.memory.layers, strict=True)
         for layer, cache, memory in stack:
-            x = layer(x, cache, memory, mask, state.memory.mask)
+            x = layer(x, cache, memory, mask, state.memory.seen)
         return self.decoder.norm(x)[:, -1], state
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:

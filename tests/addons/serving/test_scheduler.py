@@ -16,7 +16,7 @@ from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.models.transformer import Transformer
 from crosshead.tasks.translation.model_engine import ModelEngine
 from tests.models.small_transformers import TINY, model_of, tokens
-from tests.tasks.translation.test_engine import engine_of
+from tests.tasks.translation.test_model_engine import engine_of
 
 MODEL = model_of(TINY)
 

@@ -13,7 +13,7 @@ from crosshead.addons.serving.worker import Result, Sentence, Worker
 from crosshead.decoding.hypotheses import Finished, Hypothesis
 from crosshead.tasks.translation.engine import Query
 from tests.models.small_transformers import TINY, model_of
-from tests.tasks.translation.test_engine import engine_of
+from tests.tasks.translation.test_model_engine import engine_of
 
 BAD_JOIN, BAD_STEP, BAD_TOGETHER, END = 666, 777, 888, 999
 
