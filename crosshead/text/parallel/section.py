@@ -83,9 +83,9 @@ class DataConfig(DataSection):
     space and the Unicode form."""
 
     tagged: float | None = Field(default=None, ge=0, le=1)
-    """The share of the training pairs, drawn anew in each epoch, in which marks stand around or for
-    phrases that translate each other, so that the model learns to keep tags and placeholders. In as
-    many pairs a term is followed by its translation, so that it learns to use glossaries. Unset:
+    """The share of the training pairs, drawn anew in each epoch, in which marks stand beside or for
+    phrases that translate each other, so that the model learns to keep placeholders. In as many
+    pairs a term is followed by its translation, so that it learns to use glossaries. Unset:
     0.1 with the preset `auto` and for a tokenizer that has pieces of marks, otherwise 0."""
 
     noise: float = Field(default=0.0, ge=0, le=1)
