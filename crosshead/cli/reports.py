@@ -226,6 +226,7 @@ def preset_table() -> str:
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
         "\nauto, the default for pairs: a transformer that suits the data, budget and machine"
+        "\nstudent: for the pairs of `crosshead distill`; it trains with the settings of auto"
         "\nto N: at most N; the size of the vocabulary, and so of the model, depends on the text\n"
         "forecasters: with the default context and horizon, for one column\n"
     )
@@ -237,5 +238,5 @@ def _parts(text: str, width: int) -> list[str]:
     return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
 
 
-_SHAPE_WIDTH = 38
-"""Width of the shape column; the other columns and the gaps take 62."""
+_SHAPE_WIDTH = 37
+"""Width of the shape column; the other columns and the gaps take 63."""

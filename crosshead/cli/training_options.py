@@ -35,9 +35,10 @@ PresetOption = Annotated[
     str | None,
     typer.Option(
         metavar="P",
-        help="Size of the model and its training settings: tiny, small, base, big; or auto, "
-        "which chooses them for your data, budget and machine (default: auto for pairs of "
-        "texts; tiny with a RECIPE, with --from, and for other data and architectures). "
+        help="Size of the model and its training settings: tiny, small, base, big; student, a "
+        "fast model for the pairs of `crosshead distill`; or auto, which chooses them for your "
+        "data, budget and machine (default: auto for pairs of texts; tiny with a RECIPE, with "
+        "--from, and for other data and architectures). "
         "`crosshead presets` lists them.",
     ),
 ]

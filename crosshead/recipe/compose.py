@@ -15,6 +15,7 @@ from crosshead.recipe.presets import (
     DEFAULT,
     ENDLESS,
     PRESETS,
+    STUDENT,
     TO_THE_END,
     Sections,
     paper_peak,
@@ -194,7 +195,7 @@ def _completed(preset: str, sections: Sections, below: Below, typed: Mapping[str
     if beneath and kept != architecture:
         key = typed.get(_ARCHITECTURE, _ARCHITECTURE)
         raise ConfigError(f"{key} is {architecture!r}, but {owner} has {kept!r}; leave it out")
-    opens = preset == AUTO and not beneath
+    opens = preset in (AUTO, STUDENT) and not beneath
     if preset == AUTO:
         preset, beneath = DEFAULT, _with_learning_rate(beneath) if beneath else beneath
     lowest = _preset(architecture, preset, typed) | beneath
@@ -209,7 +210,8 @@ def _completed(preset: str, sections: Sections, below: Below, typed: Mapping[str
     fields = task.recipe.model_fields
     values = {name: table for name, table in values.items() if table or name in fields}
     recipe = _with_metric(validate(task.recipe, values, typed=typed), task, typed)
-    return recipe.opened(_unstated(recipe, sections)) if opens else recipe
+    fixed = {**values, "train": sections["train"]} if preset == STUDENT else sections
+    return recipe.opened(_unstated(recipe, fixed)) if opens else recipe
 
 
 def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
@@ -292,7 +294,7 @@ def _check_data_keys(task: Task, sections: Sections, model: str, typed: Mapping[
 
 
 def _unstated(recipe: Recipe, sections: Sections) -> Iterator[str]:
-    """Yield the keys of a recipe that are not among the stated settings."""
+    """Yield the keys of a recipe that are not among these settings."""
     for section in type(recipe).model_fields:
         for key in type(getattr(recipe, section)).model_fields:
             if key not in sections[section]:

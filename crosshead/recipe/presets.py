@@ -11,6 +11,10 @@ Sections = dict[str, dict[str, Any]]
 AUTO = "auto"
 """The preset whose settings the run chooses from its data, its budget and its machine."""
 
+STUDENT = "student"
+"""The preset of a thin decoder. Its run chooses the settings that it does not fix, as with `auto`,
+and all of `[train]`."""
+
 DEFAULT = "tiny"
 """The preset that completes a recipe file, and that `auto` begins with."""
 
@@ -49,6 +53,14 @@ def paper_peak(d_model: int) -> float:
 
 
 _TRANSFORMER: dict[str, Sections] = {
+    STUDENT: {
+        "tokenizer": {"vocab_size": 4000},
+        "model": {
+            "encoder_layers": 6, "decoder_layers": 1, "d_model": 128, "d_ff": 512, "heads": 4,
+            "norm": "pre",
+        },
+        "train": _SMALL_DATA,
+    },
     "tiny": {
         "tokenizer": {},
         "model": {

@@ -35,7 +35,7 @@ def test_presets_have_the_sizes_of_the_paper(capfd: pytest.CaptureFixture[str]) 
     assert "63,082,496" in rows["transformer", "base"]
     assert "214,245,376" in rows["transformer", "big"]
     assert [name for model, name in rows if model == "transformer"] == [
-        "tiny", "small", "base", "big",
+        "student", "tiny", "small", "base", "big",
     ]  # fmt: skip
     assert {model for model, _ in rows} == set(MODELS)
 

@@ -141,7 +141,7 @@ def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str)
     recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model
     assert recipe.data.files()
-    assert compose(recipe=tomllib.loads(to_toml(recipe))) == recipe
+    assert compose(recipe=tomllib.loads(to_toml(recipe))) == recipe.opened(())
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

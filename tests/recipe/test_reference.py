@@ -40,7 +40,8 @@ def test_names_of_values_are_explained_and_stay_whole() -> None:
 )
 def test_a_commented_recipe_is_the_preset(architecture: str, preset: str) -> None:
     text = commented_recipe(preset, architecture)
-    assert compose(recipe=tomllib.loads(text)) == compose(preset, {"model": architecture})
+    whole = compose(preset, {"model": architecture}).opened(())
+    assert compose(recipe=tomllib.loads(text)) == whole
     assert max(map(len, text.splitlines())) <= 100
     assert re.search(r"^# learning_rate =|^learning_rate = ", text, re.MULTILINE)
 
@@ -55,10 +56,12 @@ def test_a_key_is_explained_by_its_name_or_with_its_section() -> None:
 
 def test_a_key_is_explained_with_its_values_in_the_presets() -> None:
     lines = reference("d_model").splitlines()
-    assert "    presets of transformer: tiny 128, small 256, base 512, big 1024" in lines
+    sizes = "student 128, tiny 128, small 256, base 512, big 1024"
+    assert f"    presets of transformer: {sizes}" in lines
     assert "    presets of recurrent, convolutional: tiny 128, small 256" in lines
     warmup = reference("warmup").splitlines()
-    assert "    presets of transformer: tiny unset, small unset, base 4000, big 4000" in warmup
+    sizes = "student unset, tiny unset, small unset, base 4000, big 4000"
+    assert f"    presets of transformer: {sizes}" in warmup
     assert not any("recurrent" in line for line in warmup)
     assert "preset" not in reference("log_every")
 

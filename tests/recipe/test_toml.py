@@ -48,7 +48,8 @@ def recipes(draw: st.DrawFn) -> Recipe:
     }
     data = {"source": names, "target": names, "drop_duplicates": draw(st.booleans())}
     layers = {"data": data, "model": model, "train": train}
-    return compose(draw(st.sampled_from(sorted(PRESETS["transformer"]))), layers)
+    composed: Recipe = compose(draw(st.sampled_from(sorted(PRESETS["transformer"]))), layers)
+    return composed.opened(())
 
 
 @settings(max_examples=60)

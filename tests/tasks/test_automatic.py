@@ -13,6 +13,7 @@ from hypothesis import strategies as some
 from crosshead.errors import ConfigError
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.compose import compose
+from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
 from crosshead.tasks.base import Speed
@@ -55,9 +56,11 @@ def settled(
     tokens: int = 14,
     speed: float | None = 8000,
     minutes: float | None = None,
+    preset: str = "auto",
 ) -> TextRecipe:
     """A recipe for a machine that trains width 128 at so many target tokens a second."""
-    return reasoned(pairs, *stated, tokens=tokens, speed=speed, minutes=minutes)[0]
+    given = {"tokens": tokens, "speed": speed, "minutes": minutes, "preset": preset}
+    return reasoned(pairs, *stated, **given)[0]
 
 
 def reasoned(
@@ -66,6 +69,7 @@ def reasoned(
     tokens: int = 14,
     speed: float | None = 8000,
     minutes: float | None = None,
+    preset: str = "auto",
 ) -> tuple[TextRecipe, str]:
     """The recipe of `settled`, with the reason for its size of model."""
     corpus = FakeCorpus(pairs, tokens)
@@ -81,7 +85,7 @@ def reasoned(
     if minutes is not None:
         stated = (*stated, f"train.max_minutes={minutes}")
     there = Speed(seconds, lambda: None if minutes is None else 60 * minutes)
-    recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
+    recipe, lines = settle(compose(preset, assignments=stated), corpus, there)  # type: ignore[arg-type]
     assert len(lines) == 3
     assert "because" in lines[1] or "as stated" in lines[1]
     assert lines[2].startswith("auto: vocabulary 1,234, dropout 0.")
@@ -413,6 +417,19 @@ def test_a_stated_width_has_the_rate_and_the_shape_of_the_nearest_size(
     assert isinstance(model, TransformerConfig)
     assert recipe.train.learning_rate == rate
     assert (model.encoder_layers, model.d_ff, model.heads) == shape
+
+
+@pytest.mark.parametrize("minutes", [None, 10, 600])
+def test_a_student_is_trained_like_auto_with_its_shape(minutes: float | None) -> None:
+    fixed = [
+        f"{section}.{key}={value}"
+        for section, table in PRESETS["transformer"]["student"].items()
+        for key, value in table.items()
+        if section != "train"
+    ]
+    student = settled(29_000, minutes=minutes, preset="student")
+    assert student.opened(()) == settled(29_000, *fixed, minutes=minutes).opened(())
+    assert settled(29_000, "model.d_model=256", preset="student").train.learning_rate == 0.0015
 
 
 def test_the_papers_schedule_keeps_its_warm_up() -> None:

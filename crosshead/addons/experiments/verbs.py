@@ -139,7 +139,7 @@ def distill(
         bundles, source, out, False, flags, to, machine,
         lambda translator, work: write_distilled(translator, work, out, target),
     )  # fmt: skip
-    put(_next_command("", made, ""))
+    put(_next_command("--preset student ", made, ""))
 
 
 @app.command(

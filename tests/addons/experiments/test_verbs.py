@@ -40,10 +40,24 @@ def test_the_printed_command_trains_a_student(
     printed = output_of(
         ["distill", BUNDLE, other, "--source", text, "--out", tmp_path / "set", "--beam", 2], capfd
     )
-    assert printed.startswith(f"crosshead train --source {tmp_path / 'set' / 'train.en'} --target ")
+    assert printed.startswith(f"crosshead train --preset student --source {tmp_path / 'set'}")
     assert run(trained(printed, text, tmp_path / "run")) == 0
     said = capfd.readouterr().err
     assert "languages: en to de" in said and "20 pairs to train on" in said
+
+
+def test_a_student_has_a_thin_decoder_and_the_search_of_ctranslate2(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target, out = (tmp_path / name for name in ("set/train.en", "set/train.de", "run"))
+    output_of(["distill", BUNDLE, "--source", text, "--out", tmp_path / "set"], capfd)
+    files = ["--source", source, "--target", target, "--out", out]
+    few = ["--max-updates", 2, "--threads", 1, "--set", "tokenizer.kind=characters"]
+    output_of(["train", "--preset", "student", *files, *few], capfd)
+    model, decode = stored_recipe(out).model, stored_recipe(out).decode
+    assert (model.encoder_layers, model.decoder_layers, model.norm) == (6, 1, "pre")
+    assert (decode.beam, decode.stop, decode.length_offset) == (4, "count", 0.0)
+    assert output_of(["translate", out, text], capfd).count("\n") == len(NUMBERS[:4]) * 5
 
 
 @pytest.mark.slow
