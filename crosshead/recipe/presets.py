@@ -60,6 +60,7 @@ _TRANSFORMER: dict[str, Sections] = {
             "norm": "pre",
         },
         "train": _SMALL_DATA,
+        "decode": {"beam": 1},  # a beam of 4 gains 0.2 BLEU in twice the time
     },
     "tiny": {
         "tokenizer": {},

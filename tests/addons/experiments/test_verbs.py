@@ -56,7 +56,7 @@ def test_a_student_has_a_thin_decoder_and_the_search_of_ctranslate2(
     output_of(["train", "--preset", "student", *files, *few], capfd)
     model, decode = stored_recipe(out).model, stored_recipe(out).decode
     assert (model.encoder_layers, model.decoder_layers, model.norm) == (6, 1, "pre")
-    assert (decode.beam, decode.stop, decode.length_offset) == (4, "count", 0.0)
+    assert (decode.beam, decode.stop, decode.length_offset) == (1, "count", 0.0)
     assert output_of(["translate", out, text], capfd).count("\n") == len(NUMBERS[:4]) * 5
 
 
