@@ -12,6 +12,7 @@ import torch
 from hypothesis import Phase, settings
 
 from crosshead.addons.interop.ctranslate2_engine import CTranslate2Engines
+from crosshead.bundle.texts import BundleState
 from crosshead.tasks.translation.translator import Translator
 from tests.blank_curve import blank_curve
 from tests.cores import on_all_cores, take_one
@@ -55,9 +56,9 @@ def _fixtures_stay() -> Iterator[None]:
     """No engine stores its form of a model in the repository."""
     store = CTranslate2Engines.store
 
-    def elsewhere(self: CTranslate2Engines, translator: Translator, place: Path) -> None:
-        if not place.resolve().is_relative_to(ROOT):
-            store(self, translator, place)
+    def elsewhere(self: CTranslate2Engines, translator: Translator, state: BundleState) -> None:
+        if not state.path.resolve().is_relative_to(ROOT):
+            store(self, translator, state)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CTranslate2Engines, "store", elsewhere)

@@ -12,6 +12,7 @@ Loading a bundle cannot run code from it: no pickle is read or written.
 import json
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from crosshead.bundle.config_file import (
     parse_config,
     read_settings,
 )
-from crosshead.bundle.places import CARD, CHECKPOINTS, CONFIG, WEIGHTS, is_run
+from crosshead.bundle.places import CARD, CHECKPOINTS, CONFIG, ENGINES, WEIGHTS, is_run
 from crosshead.bundle.weights import (
     TensorFile,
     TensorSpec,
@@ -121,6 +122,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str, *, new: bool = False
     sums = {name: file_checksum(data) for name, data in contents.items()}
     contents[CONFIG] = config_bytes(bundle.config.model_dump(mode="json"), sums)
     atomic_write_all(directory, contents, new=contents if new else ())
+    shutil.rmtree(directory / ENGINES, ignore_errors=True)  # of an earlier model
 
 
 def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu") -> Bundle:

@@ -4,7 +4,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from crosshead.bundle.card import inline_code
 from crosshead.bundle.config import SparseConfig
 from crosshead.bundle.places import HubPlace
 
@@ -27,6 +26,8 @@ class ImportOrigin(SparseConfig):
 
     def __str__(self) -> str:
         """Return the origin as a clause of a model card."""
+        from crosshead.bundle.card import inline_code  # others need no cards
+
         hub = f", downloaded as {inline_code(str(self.hub))}" if self.hub else ""
         return (
             f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "

@@ -1,8 +1,9 @@
 """The parts of a text bundle that need no PyTorch: its settings and its tokenizers."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
@@ -83,6 +84,27 @@ class TextParts:
         tokenizer = self.target_tokenizer
         never = (*ids_of(TERM_MARKERS, tokenizer), *ids_of(RETIRED, tokenizer))
         return tuple(sorted({PAD, BOS, UNK, *never, *tokenizer.line_breaks}))
+
+
+class BundleState(NamedTuple):
+    """The folder of a bundle, and its state."""
+
+    path: Path
+    sha256: str
+    """The SHA-256 of `config.json`, which holds the checksums of the other files."""
+
+    @classmethod
+    def of(cls, path: Path) -> Self | None:
+        """Return the state of a bundle at a path, or None if there is no folder of one."""
+        try:
+            return cls(path, hashlib.sha256((path / CONFIG).read_bytes()).hexdigest())
+        except OSError:
+            return None
+
+    @property
+    def is_current(self) -> bool:
+        """True if the bundle is still the same."""
+        return self.of(self.path) == self
 
 
 def read_tokenizers(directory: Path, config: TextSettings) -> tuple[Tokenizer, Tokenizer]:

@@ -162,11 +162,11 @@ def top_values(
 
     The result equals `torch.topk` up to the choice among equal values. The row is cut into chunks.
     The `count` largest values lie in the `count` chunks with the largest maxima, or in the
-    remainder that fills no chunk. Only these are sorted. For a row or two one sort is quicker.
+    remainder that fills no chunk. Only these are sorted.
     """
     rows, width = values.shape
     chunks = width // CHUNK
-    if 2 * count >= chunks or rows < 3:
+    if 2 * count >= chunks:
         return values.topk(min(count, width))
     whole = chunks * CHUNK
     maxima = values[:, :whole].unflatten(1, (chunks, CHUNK)).amax(-1)

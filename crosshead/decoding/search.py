@@ -26,7 +26,6 @@ from crosshead.decoding.markup import owed as marks_owed
 from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.decoding.sampling import inverse_cdf, sampled_from, uniforms
 from crosshead.decoding.settings import OFFSET, DecodeConfig
-from crosshead.errors import ConfigError
 
 __all__ = ["greedy_search", "sample", "search", "stream"]
 
@@ -68,13 +67,7 @@ def search(
         ConfigError: If `n_best` is below 1 or larger than the beam.
         BundleError: If the model's probabilities are not finite.
     """
-    if n_best < 1:
-        raise ConfigError(f"n_best: expected 1 or more, found {n_best}")
-    if not config.sample and n_best > config.beam:
-        raise ConfigError(
-            f"a beam of {config.beam} is too small for {n_best} hypotheses: "
-            f"set decode.beam to {n_best} or more"
-        )
+    config.check_count(n_best)
     if config.sample:
         return sample(model, source, max_lengths, specials, config, n_best, numbers, prefix)
     if config.beam == 1:

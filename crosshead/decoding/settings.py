@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from crosshead.config import LARGEST, MOST, Config
+from crosshead.errors import ConfigError
 
 Stop = Literal["full", "last", "exact", "count"]
 """The rule that ends the search of a sentence early: see `DecodeConfig.stop`."""
@@ -93,6 +94,23 @@ class DecodeConfig(Config):
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             raise ValueError("temperature, top_k and top_p need sampling; set sample = true")
         return self
+
+    def check_count(self, n_best: int) -> None:
+        """Check that the search finds a number of hypotheses.
+
+        Args:
+            n_best: The number of hypotheses for each sentence.
+
+        Raises:
+            ConfigError: If it is below 1 or larger than the beam.
+        """
+        if n_best < 1:
+            raise ConfigError(f"n_best: expected 1 or more, found {n_best}")
+        if not self.sample and n_best > self.beam:
+            raise ConfigError(
+                f"a beam of {self.beam} is too small for {n_best} hypotheses: "
+                f"set decode.beam to {n_best} or more"
+            )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class PostNorm(nn.Module):
 
     def after(self, x: Float[Tensor, "*B D"], y: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Add the output of the sublayer to the residual stream, and normalise the sum."""
-        return self.norm(x + (self.dropout(y) if self.training else y))
+        return self.norm(x + self.dropout(y))
 
 
 class PreNorm(nn.Module):
@@ -50,7 +50,7 @@ class PreNorm(nn.Module):
 
     def after(self, x: Float[Tensor, "*B D"], y: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Add the output of the sublayer to the residual stream."""
-        return x + (self.dropout(y) if self.training else y)
+        return x + self.dropout(y)
 
 
 AddNorm = PostNorm | PreNorm

@@ -69,7 +69,7 @@ class Embeddings(nn.Module):
         vectors = self._of_tokens(tokens) * self.scale
         if self.positions is not None:
             vectors = (vectors + self.positions(start, tokens.shape[1])).to(vectors.dtype)
-        return self.dropout(vectors) if self.training else vectors
+        return self.dropout(vectors)
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
         """Return the rows of E, and zero vectors for tokens that are `CUT`."""

@@ -104,5 +104,19 @@ def test_sentences_that_join_keep_their_marks() -> None:
     assert sum(check(waiting[each], found[each]) for each in found) >= len(waiting)
 
 
+def test_a_sentence_without_marks_changes_nothing_for_one_with_marks() -> None:
+    model, batch, found = Babbler(), RunningBatch(Babbler(), SPECIALS, BeamRules(3, 0.6)), {}
+    with torch.inference_mode():
+        for number, line in enumerate([SOURCES[1], SOURCES[2]]):
+            ids = source_ids([line])
+            stepped = model.step(model.start(ids), torch.full((1, 1), BOS))
+            limits = torch.full((1,), 300)
+            found |= batch.add(stepped, limits, [number], [3], owed(ids, MARKS))
+        while len(batch):
+            found |= batch.take(model.step(batch.state, batch.last))
+    written = {token for each in found[0] for token in each.tokens}
+    assert written & set(MARKS) and not {t for each in found[1] for t in each.tokens} & set(MARKS)
+
+
 def test_other_sources_than_tokens_owe_nothing() -> None:
     assert not owed([object()] * 2, MARKS).any() and owed([object()] * 2, MARKS).shape == (2, 9)

@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import logging
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,17 +23,19 @@ from crosshead.addons.interop.ctranslate2_model import (
     versions,
 )
 from crosshead.bundle.config_file import file_checksum
-from crosshead.bundle.places import CONFIG, ENGINES
-from crosshead.bundle.texts import TextParts
-from crosshead.decoding.settings import BeamRules, DecodeConfig
+from crosshead.bundle.texts import BundleState, TextParts
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.files import atomic_write, hidden_directory, put
-from crosshead.tasks.translation.engine import Engine, Engines, MakesEngines
+from crosshead.tasks.translation.engine import Engines, MakesEngines
 
 if TYPE_CHECKING:
     import torch
 
+    from crosshead.tasks.translation.model_engine import ModelEngine
     from crosshead.tasks.translation.translator import Translator
+
+logger = logging.getLogger(__name__)
 
 
 class CTranslate2Engines:
@@ -64,28 +69,30 @@ class CTranslate2Engines:
         check_libraries(CTRANSLATE2, verify=True)
         return partial(_engines, number_format(CTRANSLATE2, kind), workers)
 
-    def store(self, translator: "Translator", place: Path) -> None:
+    def store(self, translator: "Translator", state: BundleState) -> None:
         """Store the model of a bundle beside it, unless it is there, or nothing can be written."""
         from crosshead.addons.interop.ctranslate2 import write_model
 
-        if not (place / CONFIG).is_file() or record_of(place) is not None:
+        if record_of(state) is not None:
             return
-        with contextlib.suppress(OSError, UserError), hidden_directory(place / STORED) as hidden:
+        place = state.path / STORED
+        with contextlib.suppress(OSError, UserError), hidden_directory(place) as hidden:
             write_model(translator.bundle, "float32", hidden)
             most_source, most_target = translator.most_positions
             sums = {each.name: file_checksum(each.read_bytes()) for each in hidden.iterdir()}
             record = {
-                **versions(place),
+                **versions(state),
                 "most_source": most_source,
                 "most_target": most_target,
                 "files": {name: each.model_dump() for name, each in sums.items()},
             }
             atomic_write(hidden / RECORD, (json.dumps(record, indent=1) + "\n").encode())
-            put(hidden, place / STORED, replace=True)
-            atomic_write(place / ENGINES / ".gitignore", b"*\n")  # of a bundle in a repository
+            if state.is_current:
+                put(hidden, place, replace=True)
+                atomic_write(place.parent / ".gitignore", b"*\n")  # of a bundle in a repository
 
     def stored(
-        self, place: Path, parts: TextParts, decode: DecodeConfig, workers: int
+        self, state: BundleState, parts: TextParts, decode: DecodeConfig, workers: int
     ) -> StoredCTranslate2 | None:
         """Return the model that was stored beside a bundle, if it suits a search.
 
@@ -93,10 +100,14 @@ class CTranslate2Engines:
         """
         if not searches_alike(decode) or find_spec("ctranslate2") is None:
             return None
-        record = record_of(place)
+        record = record_of(state)
         if record is None or library().get_cuda_device_count():
             return None
-        return StoredCTranslate2(place, record, parts, workers)
+        try:
+            return StoredCTranslate2(state.path / STORED, record, parts, decode, workers)
+        except RuntimeError as error:  # somebody has just removed it, for example
+            logger.info("%s: not loaded (%s)", state.path / STORED, error)
+            return None
 
 
 ctranslate2_engines = CTranslate2Engines()
@@ -121,8 +132,12 @@ def _engines(
     with tempfile.TemporaryDirectory() as scratch:
         write_model(bundle, kind, Path(scratch))
         model = CTranslate2Model(bundle, _translator(scratch, translator.device, workers))
-    own = model_engines(translator, decode)
-    return lambda beam: CTranslate2Engine(model, own(beam), own(beam).rules, penalty)
+    own, form = model_engines(translator, decode), (decode.length_penalty, decode.length_offset)
+
+    def engine(beam: int) -> CTranslate2Engine:
+        return CTranslate2Engine(own(beam), partial(CTranslate2Batch, model, beam, penalty, *form))
+
+    return engine
 
 
 def _translator(folder: str, device: "torch.device", workers: int) -> Any:
@@ -142,13 +157,13 @@ def _translator(folder: str, device: "torch.device", workers: int) -> Any:
         ) from None
 
 
+@dataclass(frozen=True)
 class CTranslate2Engine:
     """A model in CTranslate2 with the beam of one search."""
 
-    def __init__(
-        self, model: CTranslate2Model, own: Engine, rules: BeamRules, penalty: float
-    ) -> None:
-        self.own, self.batch = own, partial(CTranslate2Batch, model, rules, penalty)
+    own: "ModelEngine"
+    """The engine of crosshead, by which the memory of a batch is estimated."""
+    batch: Callable[[], CTranslate2Batch]
 
     @property
     def beam(self) -> int:
@@ -156,5 +171,5 @@ class CTranslate2Engine:
         return self.own.beam
 
     def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch, estimated by that of crosshead's own engine."""
+        """Return the memory of a batch."""
         return self.own.bytes(sentences, source, target)

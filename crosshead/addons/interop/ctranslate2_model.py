@@ -3,7 +3,6 @@
 Nothing here needs PyTorch, so that a text is translated without the seconds of its import.
 """
 
-import hashlib
 import importlib
 import logging
 import math
@@ -18,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from crosshead.bundle.config_file import FileChecksum, Manifest
-from crosshead.bundle.places import CONFIG, ENGINES
-from crosshead.bundle.texts import TextParts
+from crosshead.bundle.places import ENGINES
+from crosshead.bundle.texts import BundleState, TextParts
 from crosshead.config import Config, validate
 from crosshead.decoding.hypotheses import Finished, Hypothesis
-from crosshead.decoding.settings import BeamRules, DecodeConfig, length_penalty
+from crosshead.decoding.settings import DecodeConfig, length_penalty
 from crosshead.errors import UserError
 from crosshead.system.processor import saturates_int8
 from crosshead.system.stored import LARGEST_CONFIG, read_metadata
-from crosshead.tasks.translation.engine import Query, Search, search_with
+from crosshead.tasks.translation.engine import Query, search_with
 from crosshead.tasks.translation.line_translator import MostPositions
 from crosshead.text.placing import in_both_directions
 from crosshead.text.tokenizers import Tokenizer
@@ -142,8 +141,11 @@ class CTranslate2Model:
 class CTranslate2Batch:
     """Sentences that CTranslate2 translates at once: they are done when they have joined."""
 
-    def __init__(self, model: CTranslate2Model, rules: BeamRules, penalty: float) -> None:
-        self.model, self.rules, self.penalty = model, rules, penalty
+    def __init__(
+        self, model: CTranslate2Model, beam: int, penalty: float, alpha: float, offset: float
+    ) -> None:
+        self.model, self.beam, self.penalty = model, beam, penalty
+        self.alpha, self.offset = alpha, offset
 
     def __len__(self) -> int:
         return 0
@@ -173,7 +175,7 @@ class CTranslate2Batch:
         sources = [pieces_of(model.parts.source_tokenizer, each.ids) for each in queries]
         max_length = max(each.max_length for each in queries)
         suppressed = [[piece] for piece in pieces_of(model.parts.target_tokenizer, never)]
-        search = partial(model.search, self.rules.beam, self.penalty, suppressed or None)
+        search = partial(model.search, self.beam, self.penalty, suppressed or None)
         found = search(sources, max_length, n_best)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
@@ -198,14 +200,14 @@ class CTranslate2Batch:
 
     def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
         """Return a hypothesis of CTranslate2's ids and score."""
-        rules, length = self.rules, max(1, len(ids))
+        length = max(1, len(ids))
         log_prob = score * length**self.penalty
         finished = ids[-1:] == [EOS]
         return Hypothesis(
             ids[:-1] if finished else ids,
             [math.nan] * len(ids),
             log_prob,
-            log_prob / length_penalty(length, rules.alpha, rules.offset),
+            log_prob / length_penalty(length, self.alpha, self.offset),
             finished,
         )
 
@@ -224,41 +226,38 @@ class _Record(Config):
     files: dict[str, FileChecksum]
 
 
-def versions(place: Path) -> dict[str, str]:
-    """Return what a stored model of the bundle at a place must agree with."""
-    digest = hashlib.sha256((place / CONFIG).read_bytes()).hexdigest()
-    return {"bundle": digest, "crosshead": __version__, "ctranslate2": version("ctranslate2")}
+def versions(state: BundleState) -> dict[str, str]:
+    """Return what a stored model of a bundle must agree with."""
+    return {
+        "bundle": state.sha256, "crosshead": __version__, "ctranslate2": version("ctranslate2"),
+    }  # fmt: skip
 
 
-def record_of(place: Path) -> _Record | None:
+def record_of(state: BundleState) -> _Record | None:
     """Return the record of the model that is stored beside a bundle, or None if it is not whole."""
-    folder = place / STORED
+    folder = state.path / STORED
     try:
         record = validate(_Record, read_metadata(folder / RECORD, LARGEST_CONFIG))
         manifest = Manifest(folder, record.files, of_config=False)
         manifest.check_sizes(record.files)
         for name in record.files:
             manifest.check(name)
-        is_same = versions(place).items() <= record.model_dump().items()
     except (OSError, UserError):
         return None
-    return record if is_same else None
+    return record if versions(state).items() <= record.model_dump().items() else None
 
 
 class StoredCTranslate2:
-    """A model in CTranslate2's form beside its bundle."""
+    """A model in CTranslate2's form beside its bundle, with the settings of one search."""
 
-    def __init__(self, place: Path, record: _Record, parts: TextParts, workers: int) -> None:
+    def __init__(
+        self, folder: Path, record: _Record, parts: TextParts, decode: DecodeConfig, workers: int
+    ) -> None:
         self.most_positions: MostPositions = record.most_source, record.most_target
         self.alignments = CTranslate2Model(
             parts,
-            library().Translator(
-                str(place / STORED), device="cpu", inter_threads=workers, intra_threads=1
-            ),
+            library().Translator(str(folder), device="cpu", inter_threads=workers, intra_threads=1),
         )
-
-    def search(self, decode: DecodeConfig) -> Search:
-        """Return a search with some settings."""
-        rules = BeamRules(decode.beam, decode.length_penalty, "full", decode.length_offset)
-        batch = partial(CTranslate2Batch, self.alignments, rules, decode.length_penalty)
-        return search_with(batch, decode, self.most_positions[1])
+        penalty, offset = decode.length_penalty, decode.length_offset
+        batch = partial(CTranslate2Batch, self.alignments, decode.beam, penalty, penalty, offset)
+        self.decode, self.search = decode, search_with(batch, decode, self.most_positions[1])

@@ -3,10 +3,9 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from crosshead.bundle.texts import TextParts
+from crosshead.bundle.texts import BundleState, TextParts
 from crosshead.config import nearest
 from crosshead.decoding.hypotheses import Finished, Hypothesis
 from crosshead.decoding.settings import DecodeConfig
@@ -106,7 +105,17 @@ class MakesEngines(Protocol):
 
 
 class StoredModel(Protocol):
-    """A model in an engine's own form, which was stored beside its bundle."""
+    """A model in an engine's own form, which was stored beside its bundle, for one search."""
+
+    @property
+    def decode(self) -> DecodeConfig:
+        """The settings of the search."""
+        ...
+
+    @property
+    def search(self) -> Search:
+        """The search."""
+        ...
 
     @property
     def most_positions(self) -> MostPositions:
@@ -116,10 +125,6 @@ class StoredModel(Protocol):
     @property
     def alignments(self) -> Alignments:
         """The alignments of the model."""
-        ...
-
-    def search(self, decode: DecodeConfig) -> Search:
-        """Return a search with some settings."""
         ...
 
 
@@ -134,12 +139,12 @@ class ForeignEngines(Protocol):
         """Return what makes engines, with a number format (by default the exact one)."""
         ...
 
-    def store(self, translator: "Translator", place: Path) -> None:
+    def store(self, translator: "Translator", state: BundleState) -> None:
         """Store the model of a bundle in the engine's form beside it, if that is possible."""
         ...
 
     def stored(
-        self, place: Path, parts: TextParts, decode: DecodeConfig, workers: int
+        self, state: BundleState, parts: TextParts, decode: DecodeConfig, workers: int
     ) -> StoredModel | None:
         """Return the model that was stored beside a bundle, without PyTorch.
 
@@ -194,9 +199,11 @@ class EngineSearch:
     An engine that suits stores its form of the model beside the bundle, if `place` is its folder.
     """
 
-    def __init__(self, name: str, workers: int | None = None, place: Path | None = None) -> None:
+    def __init__(
+        self, name: str, workers: int | None = None, state: BundleState | None = None
+    ) -> None:
         self._others = packages_engines(name)
-        self._is_named, self._place = name in self._others, place
+        self._is_named, self._state = name in self._others, state
         self._workers = workers or available_cores()
         self._made: dict[str, Search | None] = {}
 
@@ -210,8 +217,11 @@ class EngineSearch:
     def _search(self, translator: "Translator", decode: DecodeConfig) -> Search | None:
         for other in self._others.values():
             is_suited = other.suits(translator, decode)
-            if is_suited and self._place is not None:
-                other.store(translator, self._place)
+            if is_suited and self._state is not None:
+                other.store(translator, self._state)
+                parts = self._state, translator.bundle
+                if stored := other.stored(*parts, decode, self._workers):
+                    return stored.search
             if is_suited or self._is_named:
                 engine = other(None, self._workers)(translator, decode)(decode.beam)
                 return search_with(engine.batch, decode, translator.most_positions[1])

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from crosshead.bundle.texts import TextParts, read_parts
+from crosshead.bundle.texts import BundleState, TextParts, read_parts
 from crosshead.decoding.settings import DecodeConfig
-from crosshead.errors import UserError
+from crosshead.errors import ConfigError, UserError
 from crosshead.tasks.translation.engine import StoredModel, packages_engines
 from crosshead.tasks.translation.line_translator import Alignments, MostPositions, PlannedLines
 from crosshead.tasks.translation.text_translator import Searcher, TextTranslator
@@ -31,7 +31,9 @@ class StoredTranslator(TextTranslator):
 
     def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Searcher:
         """Return the search of the engine."""
-        return partial(self._model.search(decode), planned.ids, scored=scored)
+        if decode != self._model.decode:
+            raise ConfigError("a stored model has one search; load the bundle for another one")
+        return partial(self._model.search, planned.ids, scored=scored)
 
 
 def stored_translator(
@@ -42,15 +44,15 @@ def stored_translator(
     `settings` returns those of the search, from those of the bundle. None is returned if no stored
     model suits them. The bundle must then be loaded, which also says what is wrong with it.
     """
-    engines = packages_engines(name)
+    engines, state = packages_engines(name), BundleState.of(place)
     try:
-        parts = read_parts(place)
+        parts = state and read_parts(place)
     except UserError:
         return None
-    if parts is None:
+    if not state or not parts or not state.is_current:
         return None
     for engine in engines.values():
         decode = settings(parts.config.decode)
-        if model := engine.stored(place, parts, decode, workers):
+        if model := engine.stored(state, parts, decode, workers):
             return StoredTranslator(parts, model)
     return None

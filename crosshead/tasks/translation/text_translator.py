@@ -171,6 +171,7 @@ class TextTranslator(LineTranslator):
         lines = checked_lines(lines)
         planned = self.planned(lines, first, glossary)
         count = n_best if risk is None else risk.samples
+        decode.check_count(count)
         hypotheses = self.searcher(planned, decode, scored)(count, progress=progress)
         if risk is None:
             return self.joined(lines, planned, hypotheses, n_best, decode)

@@ -1,5 +1,6 @@
 """What every engine promises: results by number, whoever joins or leaves."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -134,6 +135,18 @@ def test_a_search_of_our_own_has_our_own_engine(
 ) -> None:
     decode = SAME.model_copy(update=changes)
     assert isinstance(engines_of("auto", None, 1)(translator, decode)(1), ModelEngine)
+
+
+@NEEDS_EXPORT
+@pytest.mark.parametrize("name", ["auto", "crosshead"])
+@pytest.mark.parametrize("n_best", [0, 6])
+def test_a_number_of_translations_is_checked_for_every_engine(
+    translator: Translator, name: str, n_best: int
+) -> None:
+    chosen = copy.copy(translator)
+    chosen.engine = EngineSearch(name, 1)
+    with pytest.raises(ConfigError, match=r"n_best|a beam of 4"):
+        chosen.translate(LINES[:1], decode=SAME, n_best=n_best)
 
 
 def test_an_engine_is_chosen_by_its_name() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.texts import BundleState
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.tasks.loading import load_as
@@ -73,7 +74,7 @@ def found_at(place: Path, name: str = "auto") -> StoredTranslator | None:
 def stored_at(place: Path) -> StoredTranslator:
     """The translator with the model that a first translation stores."""
     translator = load_as(Translator, place, "cpu")
-    translator.engine = EngineSearch("auto", 1, place)
+    translator.engine = EngineSearch("auto", 1, BundleState.of(place))
     translator(LINES)
     found = found_at(place)
     assert found is not None
@@ -97,6 +98,8 @@ def test_the_first_run_stores_the_model_and_others_need_no_pytorch(place: Path) 
 
 def test_hypotheses_and_alignments_are_those_of_the_model(place: Path) -> None:
     found, translator = stored_at(place), load_as(Translator, place, "cpu")
+    with pytest.raises(ConfigError, match="one search"):
+        found.translate(LINES, decode=DecodeConfig(beam=1))
     expected = translator.translate(LINES, n_best=3)
     for mine, theirs in zip(found.translate(LINES, n_best=3), expected, strict=True):
         assert [each.text for each in mine] == [each.text for each in theirs]
@@ -114,8 +117,49 @@ def test_hypotheses_and_alignments_are_those_of_the_model(place: Path) -> None:
 def test_a_bundle_that_was_trained_anew_is_not_translated_by_its_old_model(place: Path) -> None:
     stored_at(place)
     save_bundle(place, bundle_of(seed=3), "card")
-    assert found_at(place) is None
+    assert not (place / ".engines").exists() and found_at(place) is None
     assert stored_at(place)(LINES) == own(place)
+
+
+def test_a_model_is_not_stored_for_a_bundle_that_has_replaced_it(place: Path) -> None:
+    state, translator = BundleState.of(place), load_as(Translator, place, "cpu")
+    save_bundle(place, bundle_of(seed=3), "card")
+    translator.engine = EngineSearch("auto", 1, state)
+    translator(LINES)
+    assert found_at(place) is None
+
+
+def test_a_model_of_other_versions_is_stored_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = stored_at(place)(LINES)
+    for name, value in (("__version__", "0.0.1"), ("version", lambda package: "1.0")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"crosshead.addons.interop.ctranslate2_model.{name}", value)
+            assert found_at(place) is None
+    assert found_at(place) is not None and stored_at(place)(LINES) == expected
+
+
+def test_a_model_that_vanishes_and_a_gpu_are_left_to_the_loader(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored_at(place)
+
+    class Vanished:
+        gpus = 0
+
+        def get_cuda_device_count(self) -> int:
+            return self.gpus
+
+        def Translator(self, *arguments: object, **named: object) -> object:
+            raise RuntimeError("Unable to open file 'model.bin' in model")
+
+    for module in ("engine", "model"):
+        monkeypatch.setattr(f"crosshead.addons.interop.ctranslate2_{module}.library", Vanished)
+    assert found_at(place) is None
+    monkeypatch.setattr(Vanished, "gpus", 1)
+    monkeypatch.setattr(Vanished, "Translator", lambda *arguments, **named: object())
+    assert found_at(place) is None
 
 
 @pytest.mark.parametrize("damage", ["short", "other", "missing", "record"])
@@ -143,7 +187,7 @@ def test_where_nothing_can_be_written_nothing_is_stored(
     monkeypatch.setattr("crosshead.addons.interop.ctranslate2_engine.put", full)
     before, translator = sorted(place.iterdir()), load_as(Translator, place, "cpu")
     for where in (place, tmp_path / "hf:" / "org" / "name"):
-        translator.engine = EngineSearch("auto", 1, where)
+        translator.engine = EngineSearch("auto", 1, BundleState.of(where))
         assert translator(LINES) == own(place)
     assert sorted(place.iterdir()) == before and not (tmp_path / "hf:").exists()
 

@@ -252,12 +252,14 @@ def _translator(
     if may_be_stored and (found := stored_translator(place, engine, settings, workers)):
         return found
 
+    from crosshead.bundle.texts import BundleState
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.engine import EngineSearch
     from crosshead.tasks.translation.translator import Translator
 
+    state = None if others else BundleState.of(place)
     loaded = load_as(Translator, bundles, device, threads, precision)
-    loaded.engine = EngineSearch(engine, workers, None if others else place)
+    loaded.engine = EngineSearch(engine, workers, state)
     return loaded
 
 
