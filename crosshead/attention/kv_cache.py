@@ -169,11 +169,7 @@ class DecodingCache:
         y = normalise(x)
         keys, values = project(y, self.length)
         flat = [part.permute(2, 0, 1, 3).flatten(2) for part in (keys, values)]
-        return y, self.append(torch.cat(flat, dim=2), keys.shape[1], keys.shape[3])
-
-    def append(self, both: Float[Tensor, "T N W"], heads: int, width: int) -> KeyValues:
-        """Append keys of this width, and values, laid out as in the buffer: see `extend`."""
-        visible, new = self.visible, len(both)
+        both, visible, new = torch.cat(flat, dim=2), self.visible, keys.shape[2]
         if self._buffer is None or self._held + new > len(self._buffer):
             self._make_room(both, max(2 * visible, visible + new, 16))
         assert self._buffer is not None
@@ -181,9 +177,9 @@ class DecodingCache:
         self._slots += new
         self._held += new
         held = self._buffer[self._held - visible - new : self._held]
-        shape = visible + new, held.shape[1], heads, -1
-        keys, values = held[:, :, : heads * width], held[:, :, heads * width :]
-        return KeyValues(*(part.view(shape).permute(1, 2, 0, 3) for part in (keys, values)))
+        shape, width = (visible + new, held.shape[1], keys.shape[1], -1), flat[0].shape[2]
+        parts = held[:, :, :width], held[:, :, width:]
+        return y, KeyValues(*(part.view(shape).permute(1, 2, 0, 3) for part in parts))
 
     def select(self, rows: Int[Tensor, " M"]) -> "DecodingCache":
         """Return a cache whose row i continues row `rows[i]` of this one."""

@@ -93,15 +93,6 @@ def test_a_selection_goes_its_own_way() -> None:
     assert torch.equal(again.keys[:, :, :4], torch.cat((first.keys, here.keys), 2))
 
 
-def test_vectors_of_all_heads_side_by_side_are_appended() -> None:
-    generator = torch.Generator().manual_seed(0)
-    plain, flat = DecodingCache(), DecodingCache()
-    for length in (2, 1, 20, 1):
-        pair = random_pair(3, length, generator)
-        both = torch.cat([part.transpose(1, 2).flatten(2) for part in pair], dim=2)
-        check(flat.append(both.transpose(0, 1), heads=2, width=3), *extend(plain, pair))
-
-
 def test_selecting_from_an_empty_cache() -> None:
     cache = DecodingCache().select(torch.tensor([1, 0, 1]))
     new = random_pair(3, 2, torch.Generator().manual_seed(0))
