@@ -62,7 +62,7 @@ def make_hypothesis(
     log_prob = math.fsum(token_log_probs)
     if not math.isfinite(log_prob):
         raise not_finite()
-    score = log_prob / length_penalty(len(token_log_probs), alpha, offset)
+    score = log_prob / length_penalty(max(1, len(token_log_probs)), alpha, offset)
     return Hypothesis(tokens[:length], token_log_probs, log_prob, score, finished)
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import logging
+import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crosshead.addons.interop.ctranslate2_model import (
+    IGNORED,
     RECORD,
     STORED,
     CTranslate2Batch,
@@ -23,7 +26,7 @@ from crosshead.addons.interop.ctranslate2_model import (
     versions,
 )
 from crosshead.bundle.config_file import file_checksum
-from crosshead.bundle.texts import BundleState, TextParts
+from crosshead.bundle.texts import BundleState, TextParts, read_parts
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.files import atomic_write, hidden_directory, put
@@ -71,12 +74,17 @@ class CTranslate2Engines:
 
     def store(self, translator: "Translator", state: BundleState) -> None:
         """Store the model of a bundle beside it, unless it is there, or nothing can be written."""
+        place = state.path / STORED
+        if record_of(state) is not None or not _is_free(place):
+            return
+        with contextlib.suppress(OSError, UserError):
+            if read_parts(state.path) is not None:
+                self._store(translator, state, place)
+
+    def _store(self, translator: "Translator", state: BundleState, place: Path) -> None:
         from crosshead.addons.interop.ctranslate2 import write_model
 
-        if record_of(state) is not None:
-            return
-        place = state.path / STORED
-        with contextlib.suppress(OSError, UserError), hidden_directory(place) as hidden:
+        with hidden_directory(place) as hidden:
             write_model(translator.bundle, "float32", hidden)
             most_source, most_target = translator.most_positions
             sums = {each.name: file_checksum(each.read_bytes()) for each in hidden.iterdir()}
@@ -87,9 +95,9 @@ class CTranslate2Engines:
                 "files": {name: each.model_dump() for name, each in sums.items()},
             }
             atomic_write(hidden / RECORD, (json.dumps(record, indent=1) + "\n").encode())
+            atomic_write(hidden / IGNORED, b"*\n")  # the bundle may be in a repository
             if state.is_current:
                 put(hidden, place, replace=True)
-                atomic_write(place.parent / ".gitignore", b"*\n")  # of a bundle in a repository
 
     def stored(
         self, state: BundleState, parts: TextParts, decode: DecodeConfig, workers: int
@@ -105,13 +113,20 @@ class CTranslate2Engines:
             return None
         try:
             return StoredCTranslate2(state.path / STORED, record, parts, decode, workers)
-        except RuntimeError as error:  # somebody has just removed it, for example
+        except (RuntimeError, ValueError, TypeError) as error:
             logger.info("%s: not loaded (%s)", state.path / STORED, error)
+            shutil.rmtree(state.path / STORED, ignore_errors=True)  # to be stored again
             return None
 
 
 ctranslate2_engines = CTranslate2Engines()
 """The entry point of the engine."""
+
+
+def _is_free(place: Path) -> bool:
+    """Return whether nothing stands at a place, or what an engine has stored there."""
+    is_own = not os.path.lexists(place) or (place / RECORD).is_file()
+    return is_own and not (place.is_symlink() or place.parent.is_symlink())
 
 
 def _engines(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from crosshead.bundle.config_file import FileChecksum, Manifest
 from crosshead.bundle.places import ENGINES
@@ -36,6 +37,9 @@ logger = logging.getLogger(__name__)
 
 STORED, RECORD = f"{ENGINES}/ctranslate2", "stored.json"
 """The folder of a stored model in that of its bundle, and the file that says what is there."""
+
+IGNORED = ".gitignore"
+"""The file that keeps a stored model out of a repository."""
 
 BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}
 """The largest number of tokens that CTranslate2 computes at once, padding counted."""
@@ -153,6 +157,7 @@ class CTranslate2Batch:
     def add(self, queries: Sequence[Query]) -> Finished:
         """Translate sentences."""
         # With one hypothesis CTranslate2 stops sooner, so sentences that want as many go together.
+        # It may write a mark twice, so of sentences with marks the whole beam is looked through.
         marks = set(self.model.parts.marks)
         groups: dict[tuple[int, bool], list[Query]] = {}
         for each in queries:
@@ -176,11 +181,16 @@ class CTranslate2Batch:
         max_length = max(each.max_length for each in queries)
         suppressed = [[piece] for piece in pieces_of(model.parts.target_tokenizer, never)]
         search = partial(model.search, self.beam, self.penalty, suppressed or None)
-        found = search(sources, max_length, n_best)
+        marks = set(model.parts.marks)
+        count = self.beam if marks and not never else n_best
+        found = search(sources, max_length, count)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
             if max_length > query.max_length <= max(len(ids) for ids, _ in found[number]):
-                [found[number]] = search([sources[number]], query.max_length, n_best)
+                [found[number]] = search([sources[number]], query.max_length, count)
+            # Hypotheses come first whose marks are in the source, and there once.
+            wrong = partial(_has_wrong_marks, marks, set(query.ids))
+            found[number] = sorted(found[number], key=wrong)[:n_best]
         results: Finished = {
             query.number: [self._hypothesis(*each) for each in hypotheses]
             for query, hypotheses in zip(queries, found, strict=True)
@@ -212,6 +222,14 @@ class CTranslate2Batch:
         )
 
 
+def _has_wrong_marks(
+    marks: set[int], source: set[int], hypothesis: tuple[list[int], float]
+) -> bool:
+    """Return whether a hypothesis has a mark twice, or one that its source lacks."""
+    found = [each for each in hypothesis[0] if each in marks]
+    return len(found) != len(source.intersection(found))
+
+
 class _Record(Config):
     """What is stored beside a bundle."""
 
@@ -221,8 +239,8 @@ class _Record(Config):
     crosshead: str
     ctranslate2: str
     # The largest numbers of positions of a source and of a target.
-    most_source: int | None
-    most_target: int | None
+    most_source: int | None = Field(ge=1)
+    most_target: int | None = Field(ge=1)
     files: dict[str, FileChecksum]
 
 
@@ -238,6 +256,9 @@ def record_of(state: BundleState) -> _Record | None:
     folder = state.path / STORED
     try:
         record = validate(_Record, read_metadata(folder / RECORD, LARGEST_CONFIG))
+        names = {each.name for each in folder.iterdir() if not each.is_symlink()}
+        if {*record.files, RECORD, IGNORED} != names or folder.parent.is_symlink():
+            return None
         manifest = Manifest(folder, record.files, of_config=False)
         manifest.check_sizes(record.files)
         for name in record.files:

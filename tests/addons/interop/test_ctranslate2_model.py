@@ -6,11 +6,13 @@ import pytest
 
 from crosshead.addons.interop import ctranslate2_model
 from crosshead.addons.interop.ctranslate2_engine import ctranslate2_engines
-from crosshead.addons.interop.ctranslate2_model import library
+from crosshead.addons.interop.ctranslate2_model import CTranslate2Batch, library
+from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.engine import Query
 from crosshead.tasks.translation.translator import Translator
-from tests.tasks.translation.translators import STORED
+from crosshead.text.markers import MARKERS
+from tests.tasks.translation.translators import STORED, untrained
 
 pytestmark = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs the extra `export`")
 
@@ -62,3 +64,21 @@ def test_a_library_that_the_caller_has_imported_is_warned_of(
     monkeypatch.delenv("CT2_USE_MKL")
     library()
     assert "set CT2_USE_MKL=1 before the program starts" in caplog.text
+
+
+def test_of_sentences_with_marks_a_hypothesis_comes_first_that_has_each_mark_once() -> None:
+    reads_marks = untrained(
+        TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2),
+        [*MARKERS],
+    )
+    batch = ctranslate2_engines(None, 1)(reads_marks)(4).batch()
+    assert isinstance(batch, CTranslate2Batch)
+    marks = reads_marks.bundle.marks
+    ids = [marks[0], 70, marks[1], 71]
+    found = [
+        ([marks[0], marks[0], 70], -0.1), ([marks[2]], -0.2), ([marks[1], 70, marks[0]], -0.3),
+        ([70], -0.4),
+    ]  # fmt: skip
+    batch.model.search = lambda *arguments: [list(found)]  # type: ignore[method-assign]
+    [[first, second]] = batch.add([Query(0, ids, 9, 2, scored=False)]).values()
+    assert first.tokens == found[2][0] and second.tokens == [70]

@@ -1,6 +1,7 @@
 """Translation with a stored model: the text of the bundle's own model, without PyTorch."""
 
 import errno
+import json
 import shutil
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_the_first_run_stores_the_model_and_others_need_no_pytorch(place: Path) 
     assert translated(place, "--format", "html", "--engine", "crosshead", text=page) == (
         WITH, tagged,
     )  # fmt: skip
-    assert (place / ".engines" / ".gitignore").read_text() == "*\n"
+    assert (place / ".engines" / "ctranslate2" / ".gitignore").read_text() == "*\n"
     for options in (["--sample"], ["--engine", "crosshead"], ["--precision", "bfloat16"]):
         assert translated(place, *options)[0] == WITH
 
@@ -190,6 +191,48 @@ def test_where_nothing_can_be_written_nothing_is_stored(
         translator.engine = EngineSearch("auto", 1, BundleState.of(where))
         assert translator(LINES) == own(place)
     assert sorted(place.iterdir()) == before and not (tmp_path / "hf:").exists()
+
+
+@pytest.mark.parametrize("way", ["the folder", "its parent"])
+def test_what_stands_elsewhere_is_never_replaced(place: Path, tmp_path: Path, way: str) -> None:
+    other = tmp_path / "other" / "ctranslate2"
+    other.mkdir(parents=True)
+    (other / "thesis.txt").write_text("precious")
+    if way == "its parent":
+        (place / ".engines").symlink_to(other.parent)
+    else:
+        (place / ".engines").mkdir()
+        (place / ".engines" / "ctranslate2").symlink_to(other)
+    translator = load_as(Translator, place, "cpu")
+    translator.engine = EngineSearch("auto", 1, BundleState.of(place))
+    assert translator(LINES) == own(place) and found_at(place) is None
+    assert [each.name for each in other.iterdir()] == ["thesis.txt"]
+    assert [each.name for each in other.parent.iterdir()] == ["ctranslate2"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"files": {}}, {"files": {"../../config.json": {"sha256": "0" * 64, "bytes": 1}}},
+     {"most_source": -5}],
+    ids=["no files", "a file elsewhere", "no room"],
+)  # fmt: skip
+def test_a_record_that_was_not_written_here_is_not_believed(
+    place: Path, change: dict[str, object]
+) -> None:
+    expected, record = stored_at(place)(LINES), place / ".engines/ctranslate2/stored.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | change))
+    assert found_at(place) is None
+    assert stored_at(place)(LINES) == expected
+
+
+def test_a_bundle_without_a_checksum_of_its_own_stores_nothing(place: Path) -> None:
+    values = json.loads((place / "config.json").read_text())
+    del values["config_sha256"]
+    (place / "config.json").write_text(json.dumps(values))
+    translator = load_as(Translator, place, "cpu")
+    translator.engine = EngineSearch("auto", 1, BundleState.of(place))
+    translator(LINES)
+    assert not (place / ".engines").exists()
 
 
 def test_old_damaged_and_missing_bundles_are_left_to_the_loader(
