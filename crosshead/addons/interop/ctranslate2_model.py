@@ -231,7 +231,7 @@ def _has_wrong_marks(
 
 
 class _Record(Config):
-    """What is stored beside a bundle."""
+    """The record of a model that is stored beside a bundle."""
 
     # The SHA-256 of the bundle's `config.json`, which holds the checksums of its other files.
     bundle: str
