@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     parameters: dict[str, inspect.Parameter]
     examples: tuple[str, ...]
     taken: Callable[[str], bool]
-    """Whether its `**options` stand for a parameter of the usual kind."""
+    """True if its `**options` stand for a parameter of the usual kind."""
 
 
 class KindsVerb:

@@ -57,7 +57,7 @@ class Outcome:
 
 
 class Report(NamedTuple):
-    """What the runs of an experiment show."""
+    """The findings of the runs of an experiment."""
 
     outcomes: Mapping[str, Outcome]
     """The runs by name."""

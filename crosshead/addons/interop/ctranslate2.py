@@ -257,8 +257,8 @@ _STACK = {
     "model.pattern": ("full",),
     "model.positions": OWN_POSITIONS,
 }
-"""What attention layers may have. Positions without weights become a table of 1,024 positions, or
-of all that the model reads at once. ALiBi is exact as far."""
+"""Accepted settings of attention layers. Positions without weights become a table of 1,024
+positions, or of all that the model reads at once. ALiBi is exact as far."""
 
 CTRANSLATE2 = Export(
     name="ctranslate2",

@@ -1,4 +1,4 @@
-"""What all models of transformers share: search settings, out and in, and the loaded export.
+"""Shared parts of all models of transformers: search settings, out and in, and the loaded export.
 
 An import names each setting in a note that changes the output and that crosshead does not have.
 """

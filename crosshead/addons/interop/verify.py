@@ -113,7 +113,7 @@ class Output(NamedTuple):
     """The token ids of the output."""
     text: str
     ended: bool = True
-    """Whether the search found an end; only such outputs are compared as texts."""
+    """True if the search found an end; only such outputs are compared as texts."""
 
 
 def lines_to_compare(bundle: TextBundle, sources: Sequence[str]) -> list[str]:

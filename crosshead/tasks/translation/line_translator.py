@@ -428,7 +428,7 @@ class LineTranslator(ABC):
 
     @cached_property
     def _read_signs(self) -> dict[str, bool]:
-        """Whether the model can read signs, as far as it is known."""
+        """True for each known sign that the model can read."""
         return {}
 
     def _flagged(

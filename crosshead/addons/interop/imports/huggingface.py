@@ -105,12 +105,12 @@ class _Settings(HuggingFaceSettings):
 
     @property
     def is_pegasus(self) -> bool:
-        """Whether the model is a Pegasus, whose norms come before the sublayers."""
+        """True if the model is a Pegasus, whose norms come before the sublayers."""
         return self.model_type == PEGASUS
 
     @property
     def has_one_matrix(self) -> bool:
-        """Whether source and target share a matrix, as those of every Pegasus do."""
+        """True if source and target share a matrix, as those of every Pegasus do."""
         return self.is_pegasus or bool(self.share_encoder_decoder_embeddings)
 
     @model_validator(mode="after")

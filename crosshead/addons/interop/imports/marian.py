@@ -117,7 +117,7 @@ class _Settings(ForeignSettings):
 
     @property
     def shares_sides(self) -> bool:
-        """Whether source and target have one matrix."""
+        """True if source and target have one matrix."""
         return self.tied_embeddings_all or self.tied_embeddings_src
 
     @property

@@ -1,4 +1,4 @@
-"""What importers share: the checks of foreign values, and the last step to a bundle."""
+"""Shared parts of importers: the checks of foreign values, and the last step to a bundle."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
