@@ -46,7 +46,7 @@ class RunningBatch(Generic[State]):
 
     def __init__(self, model: Decodable[State], specials: Specials, rules: BeamRules) -> None:
         self.specials, self.rules = specials, rules
-        self._next_tokens = NextTokens(model, specials)
+        self._next_tokens = NextTokens(model, specials, rules.min_length)
         self._beams: Beams | None = None
         self._state: Any = None
         self._results: Finished = {}
@@ -155,7 +155,8 @@ class RunningBatch(Generic[State]):
         hidden, state = stepped
         width = beams.log_probs.shape[1]
         owed = beams.owed.repeat_interleave(width, dim=0) if self._has_marks else None
-        values, tokens = self._next_tokens.choose(hidden, self._best, beams.tokens, owed)
+        lengths = beams.lengths.repeat_interleave(width) if self.rules.min_length else None
+        values, tokens = self._next_tokens.choose(hidden, self._best, beams.tokens, owed, lengths)
         beams, rows, done = advance(beams, values, tokens, self.specials, self.rules, self._results)
         if not len(rows):
             return None, None, done
@@ -188,6 +189,7 @@ def beam_search(
     prefix: Int[Tensor, "B P"] | None = None,
     stop: Stop = "full",
     offset: float = OFFSET,
+    min_length: int = 0,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses of each sentence, best first.
 
@@ -219,6 +221,7 @@ def beam_search(
         prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
         stop: The rule that ends a sentence, as above.
         offset: The constant k of the length penalty.
+        min_length: The shortest output, in tokens without eos.
 
     Returns:
         A list for each sentence, shorter than `n_best` only if fewer hypotheses exist.
@@ -233,7 +236,7 @@ def beam_search(
     count = len(source)
     if not count:
         return []
-    batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop, offset))
+    batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop, offset, min_length))
     stepped = model.step(model.start(source), first_tokens(source, specials, prefix))
     marks = marks_owed(source, specials.marks)
     found = batch.add(stepped, max_lengths, range(count), [n_best] * count, marks)

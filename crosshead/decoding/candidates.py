@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from crosshead.decoding.hypotheses import Hypothesis, Specials
+from crosshead.decoding.hypotheses import NOTHING, Hypothesis, Specials
 from crosshead.decoding.markup import admitted
 from crosshead.decoding.protocol import Decodable, Sources
 from crosshead.decoding.settings import OFFSET, length_penalty
@@ -93,12 +93,13 @@ class NextTokens:
     page, and read again three times.
     """
 
-    def __init__(self, model: Decodable[Any], specials: Specials) -> None:
+    def __init__(self, model: Decodable[Any], specials: Specials, min_length: int = 0) -> None:
         self._logits = model.logits
+        self._min_length = 0 if specials.eos == NOTHING else min_length
         first = never_first(specials.high_bytes) if specials.high_bytes else []
         forbidden = [*specials.forbidden, *specials.marks, *first]
         self._forbidden = torch.tensor(forbidden, dtype=torch.long)
-        self._specials, self._high = specials, torch.tensor(specials.high_bytes, dtype=torch.long)
+        self.specials, self._high = specials, torch.tensor(specials.high_bytes, dtype=torch.long)
         self._marks = torch.tensor(specials.marks, dtype=torch.long)
         self._memory = torch.empty(0)
 
@@ -108,28 +109,39 @@ class NextTokens:
         chooser: Chooser,
         tokens: Int[Tensor, "N P"] | None = None,
         owed: Bool[Tensor, "N M"] | None = None,
+        lengths: Int[Tensor, " N"] | None = None,
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """Choose tokens for every row, after its last tokens; it owes the marks of `owed`."""
+        """Choose tokens for every row, after its last tokens; it owes the marks of `owed`.
+
+        By default `tokens` have no padding, so that their number is the length of every row.
+        """
         count = len(hidden)
         size = BLOCK if hidden.device.type == "cpu" else count
-        marks = state = None
+        marks = state = short = None
         if tokens is not None and owed is not None:
-            marks = admitted(owed, tokens, self._specials.marks)
-        if tokens is not None and self._specials.high_bytes:
+            marks = admitted(owed, tokens, self.specials.marks)
+        if tokens is not None and self.specials.high_bytes:
             high = self._high = self._high.to(tokens.device)
             if (tokens[:, -1:, None] == high).any():  # otherwise all characters are complete
                 state = states(tokens, high)
+        if tokens is not None and self._min_length:
+            lengths = tokens.new_full((count,), tokens.shape[1]) if lengths is None else lengths
+            short = lengths < self._min_length
         if count <= size:
-            return chooser(self._log_probs(hidden, marks, state), slice(0, count))
+            return chooser(self._log_probs(hidden, marks, state, short), slice(0, count))
         found = []
         for block in (slice(first, first + size) for first in range(0, count, size)):
-            guided = [None if each is None else each[block] for each in (marks, state)]
+            guided = [None if each is None else each[block] for each in (marks, state, short)]
             found.append(chooser(self._log_probs(hidden[block], *guided), block))
         values, ids = zip(*found, strict=True)
         return torch.cat(values), torch.cat(ids)
 
     def _log_probs(
-        self, hidden: Float[Tensor, "N D"], marks: Tensor | None, state: Tensor | None
+        self,
+        hidden: Float[Tensor, "N D"],
+        marks: Tensor | None,
+        state: Tensor | None,
+        short: Tensor | None,
     ) -> Float[Tensor, "N V"]:
         """Return the model's log-probabilities, with minus infinity at ids that may not follow.
 
@@ -143,6 +155,8 @@ class NextTokens:
             self._forbidden = self._forbidden.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
+        if short is not None:
+            log_probs[:, self.specials.eos].masked_fill_(short, -math.inf)
         guided = None if marks is None else log_probs[:, self._marks]
         rows = None if state is None else state.nonzero()
         inside = None if rows is None else log_probs[rows, self._high]

@@ -79,6 +79,7 @@ def search(
             config.length_penalty,
             prefix,
             config.length_offset,
+            config.min_length,
         )
     return beam_search(
         model,
@@ -91,6 +92,7 @@ def search(
         prefix,
         config.stop,
         config.length_offset,
+        config.min_length,
     )
 
 
@@ -102,6 +104,7 @@ def greedy_search(
     alpha: float,
     prefix: Int[Tensor, "B P"] | None = None,
     offset: float = OFFSET,
+    min_length: int = 0,
 ) -> list[list[Hypothesis]]:
     """Return one hypothesis for each sentence, with the most probable token at every step.
 
@@ -113,12 +116,14 @@ def greedy_search(
         alpha: The exponent of the length penalty, for scores.
         prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
         offset: The constant k of the length penalty, for scores.
+        min_length: The shortest output, in tokens without eos.
 
     Returns:
         A list with one hypothesis for each sentence.
     """
     scored = partial(make_hypothesis, specials=specials, alpha=alpha, offset=offset)
-    return _extend(model, source, max_lengths, specials, scored, 1, _most_probable, prefix)
+    next_tokens = NextTokens(model, specials, min_length)
+    return _extend(model, next_tokens, source, max_lengths, scored, 1, _most_probable, prefix)
 
 
 def sample(
@@ -171,7 +176,8 @@ def sample(
         alpha=config.length_penalty,
         offset=config.length_offset,
     )
-    return _extend(model, source, max_lengths, specials, scored, count, draw, prefix)
+    next_tokens = NextTokens(model, specials, config.min_length)
+    return _extend(model, next_tokens, source, max_lengths, scored, count, draw, prefix)
 
 
 def stream(
@@ -201,7 +207,7 @@ def stream(
     if config.sample:
         drawn = torch.from_numpy(uniforms(config.seed, number, 0, length)[None])
         pick = _sampler(drawn.to(prefix.device), specials, config)
-    next_tokens, written = NextTokens(model, specials), prefix[:, :0]
+    next_tokens, written = NextTokens(model, specials, config.min_length), prefix[:, :0]
     row = torch.zeros(1, dtype=torch.long, device=prefix.device)
     with torch.inference_mode():
         state, last = model.start(prefix[:, :0]), prefix
@@ -254,9 +260,9 @@ def _pick_block(
 @torch.no_grad()
 def _extend(
     model: Decodable[State],
+    next_tokens: NextTokens,
     source: Sources,
     max_lengths: Int[Tensor, " B"],
-    specials: Specials,
     scored: Callable[[list[int], list[float]], Hypothesis],
     rows: int,
     pick: Pick,
@@ -273,8 +279,7 @@ def _extend(
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not results:
         return results
-    next_tokens = NextTokens(model, specials)
-
+    specials = next_tokens.specials
     state = model.start(source)
     if rows > 1:
         state = state.select(torch.arange(len(source), device=device).repeat_interleave(rows))

@@ -61,6 +61,8 @@ class DecodeConfig(Config):
     crosshead). Without a length penalty all rules find the same."""
     max_extra: int = Field(default=50, ge=0, le=MOST_EXTRA)
     """The longest output has this many tokens more than the source, including the end token."""
+    min_length: int = Field(default=0, ge=0, le=MOST_EXTRA)
+    """The shortest output has this many tokens, without the end token."""
     sample: bool = False
     """True samples from the model's distribution instead of searching for its maximum (needs beam =
     1)."""
@@ -81,8 +83,9 @@ class DecodeConfig(Config):
         self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        if info.mode == "json" and self.length_offset == OFFSET:
-            del values["length_offset"]  # so that other bundles are stored as ever
+        usual = {"length_offset": OFFSET, "min_length": 0}
+        if info.mode == "json":  # so that other bundles are stored as ever
+            return {key: value for key, value in values.items() if usual.get(key) != value}
         return values
 
     @model_validator(mode="after")
@@ -122,12 +125,14 @@ class BeamRules:
         alpha: The exponent of the length penalty.
         stop: The rule that ends a sentence: see `DecodeConfig.stop`.
         offset: The constant k of the length penalty.
+        min_length: The shortest output, in tokens without eos.
     """
 
     beam: int
     alpha: float
     stop: Stop = "full"
     offset: float = OFFSET
+    min_length: int = 0
 
 
 _STOPS = {

@@ -41,6 +41,7 @@ def assert_equal(found: list[Hypothesis], expected: list[Scored]) -> None:
     alpha=st.sampled_from([0.0, 0.6, 2.0]),
     stop=st.sampled_from(["full", "last", "exact", "count"]),
     offset=st.sampled_from([0.0, 5.0]),
+    min_length=st.integers(0, 3),
     data=st.data(),
 )
 def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
@@ -52,17 +53,18 @@ def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
     alpha: float,
     stop: Stop,
     offset: float,
+    min_length: int,
     data: st.DataObject,
 ) -> None:
     n_best = data.draw(st.integers(1, beam))
+    min_length = min_length if vocabulary > 3 else 0  # there, only the end is allowed
     toy = random_toy(seed, len(limits), 6, vocabulary, spread)
     lengths = torch.tensor(limits)
-    found = beam_search(
-        toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best, stop=stop, offset=offset
-    )
+    given = toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best
+    found = beam_search(*given, stop=stop, offset=offset, min_length=min_length)
     for sentence, limit in enumerate(limits):
         expected = plain_beam(
-            toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden, stop, offset
+            toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden, stop, offset, min_length
         )
         assert_equal(found[sentence], expected)
 

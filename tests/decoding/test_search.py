@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from crosshead.decoding.hypotheses import Hypothesis, Specials
+from crosshead.decoding.hypotheses import NOTHING, Hypothesis, Specials
 from crosshead.decoding.search import search, stream
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import BundleError, ConfigError
@@ -39,6 +39,25 @@ def first_token_shares(logits: list[float], config: DecodeConfig, draws: int) ->
     found = search(toy, sources(1), torch.tensor([1]), SPECIALS, config, draws)[0]
     first = torch.tensor([EOS if h.finished else h.tokens[0] for h in found])
     return (torch.bincount(first, minlength=vocabulary) / draws).tolist()
+
+
+@pytest.mark.parametrize(
+    "config", [GREEDY, DecodeConfig(), SAMPLE], ids=["greedy", "beam", "sample"]
+)
+def test_no_output_is_shorter_than_the_least_length(config: DecodeConfig) -> None:
+    toy = random_toy(3, sentences=6, positions=8, vocabulary=7)
+    toy.table[..., EOS] += 99
+    short, long = (
+        search(toy, sources(6), LIMITS, SPECIALS, config.model_copy(update={"min_length": least}))
+        for least in (0, 2)
+    )
+    assert not any(best.tokens for [best, *_] in short)
+    lengths = [len(best.tokens) for [best, *_] in long]
+    assert lengths == [min(2, limit) for limit in LIMITS.tolist()]
+    endless = Specials(START, NOTHING, SPECIALS.forbidden)
+    assert search(toy, sources(6), LIMITS, endless, config) == search(
+        toy, sources(6), LIMITS, endless, config.model_copy(update={"min_length": 3})
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -110,6 +110,7 @@ def plain_beam(
     forbidden: tuple[int, ...],
     stop: str,
     offset: float = 5.0,
+    min_length: int = 0,
 ) -> list[Scored]:
     """Beam search without any early stop but, except with stop "exact", that of a full beam.
 
@@ -125,6 +126,7 @@ def plain_beam(
             for log_prob, tokens in alive
             for token, step in enumerate(log_probs_after(toy, sentence, tokens))
             if token not in forbidden and step > -math.inf
+            if token != EOS or len(tokens) >= min_length
         ]
         candidates.sort(reverse=True)
         for log_prob, tokens in candidates[:beam]:

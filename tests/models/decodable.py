@@ -201,7 +201,8 @@ def check_arrivals(model: SequenceModel, beam: int = 3, count: int = 10) -> None
     marks = specials(model.config, 4 + int(first[0, 4:].argmin()))
     sources = [tokens(1 + n % 7, seed=n) for n in range(count)]
     limits = [2 + 5 * n % 11 for n in range(count)]
-    choose, batch, found = random.Random(beam), RunningBatch(model, marks, BeamRules(beam, 0.6)), {}
+    rules = BeamRules(beam, 0.6, min_length=2)
+    choose, batch, found = random.Random(beam), RunningBatch(model, marks, rules), {}
     waiting, withdrawn = list(range(count)), {3, 5}
     while waiting or len(batch):
         new = [waiting.pop(0) for _ in range(min(len(waiting), choose.randint(0, 3)))]
@@ -217,7 +218,7 @@ def check_arrivals(model: SequenceModel, beam: int = 3, count: int = 10) -> None
     assert set(range(count)) - set(found) <= withdrawn
     for number, hypotheses in found.items():
         given = model, sources[number][None], torch.tensor([limits[number]]), marks
-        alone = beam_search(*given, beam, 0.6, 1 + number % beam)[0]
+        alone = beam_search(*given, beam, 0.6, 1 + number % beam, min_length=2)[0]
         assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
         for mine, other in zip(hypotheses, alone, strict=True):
             assert mine.score == pytest.approx(other.score, abs=1e-9)

@@ -90,6 +90,7 @@ class ForeignSearch:
         top_p: Sample only from the fewest most probable tokens that have this probability together.
         exact: True ends beam search only when no unfinished hypothesis can become better, which
             Hugging Face alone has as a setting. False leaves the end to the library.
+        min_length: The smallest number of tokens of an output, without its end.
     """
 
     beam: int
@@ -100,6 +101,7 @@ class ForeignSearch:
     top_k: int = 0
     top_p: float = 1.0
     exact: bool = False
+    min_length: int = 0
 
     def __str__(self) -> str:
         """Return the settings as a clause."""

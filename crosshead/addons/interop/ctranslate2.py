@@ -109,7 +109,7 @@ def arguments(bundle: TextBundle, search: ForeignSearch) -> dict[str, Any]:
         return {
             **found,
             "max_decoding_length": search.max_length,
-            "min_decoding_length": 0,
+            "min_decoding_length": search.min_length,
             # No limit: by default, the tokens after the first 1,024 are lost.
             "max_input_length": 0,
         }

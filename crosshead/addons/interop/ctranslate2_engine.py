@@ -147,10 +147,11 @@ def _engines(
     with tempfile.TemporaryDirectory() as scratch:
         write_model(bundle, kind, Path(scratch))
         model = CTranslate2Model(bundle, _translator(scratch, translator.device, workers))
-    own, form = model_engines(translator, decode), (decode.length_penalty, decode.length_offset)
+    own = model_engines(translator, decode)
 
     def engine(beam: int) -> CTranslate2Engine:
-        return CTranslate2Engine(own(beam), partial(CTranslate2Batch, model, beam, penalty, *form))
+        settings = decode.model_copy(update={"beam": beam})
+        return CTranslate2Engine(own(beam), partial(CTranslate2Batch, model, penalty, settings))
 
     return engine
 

@@ -94,17 +94,17 @@ class CTranslate2Model:
         self._ids = {piece: n for n, piece in enumerate(target.pieces(range(target.vocab_size)))}
 
     def search(
-        self, beam: int, penalty: float, suppressed: list[list[str]] | None,
+        self, decode: DecodeConfig, penalty: float, suppressed: list[list[str]] | None,
         sources: list[list[str]], max_length: int, n_best: int,
     ) -> list[list[tuple[list[int], float]]]:  # fmt: skip
         """Return the hypotheses of each source: ids, with eos where it was found, and scores."""
         found = self._translator.translate_batch(
             sources,
             **BATCHES,
-            beam_size=beam,
+            beam_size=decode.beam,
             length_penalty=penalty,
             max_decoding_length=max_length,
-            min_decoding_length=0,
+            min_decoding_length=decode.min_length,
             max_input_length=0,  # no limit
             num_hypotheses=n_best,
             return_end_token=True,
@@ -145,11 +145,8 @@ class CTranslate2Model:
 class CTranslate2Batch:
     """Sentences that CTranslate2 translates at once: they are done when they have joined."""
 
-    def __init__(
-        self, model: CTranslate2Model, beam: int, penalty: float, alpha: float, offset: float
-    ) -> None:
-        self.model, self.beam, self.penalty = model, beam, penalty
-        self.alpha, self.offset = alpha, offset
+    def __init__(self, model: CTranslate2Model, penalty: float, decode: DecodeConfig) -> None:
+        self.model, self.penalty, self.decode = model, penalty, decode
 
     def __len__(self) -> int:
         return 0
@@ -180,9 +177,9 @@ class CTranslate2Batch:
         sources = [pieces_of(model.parts.source_tokenizer, each.ids) for each in queries]
         max_length = max(each.max_length for each in queries)
         suppressed = [[piece] for piece in pieces_of(model.parts.target_tokenizer, never)]
-        search = partial(model.search, self.beam, self.penalty, suppressed or None)
+        search = partial(model.search, self.decode, self.penalty, suppressed or None)
         marks = set(model.parts.marks)
-        count = self.beam if marks and not never else n_best
+        count = self.decode.beam if marks and not never else n_best
         found = search(sources, max_length, count)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
@@ -212,12 +209,12 @@ class CTranslate2Batch:
         """Return a hypothesis of CTranslate2's ids and score."""
         length = max(1, len(ids))
         log_prob = score * length**self.penalty
-        finished = ids[-1:] == [EOS]
+        finished, decode = ids[-1:] == [EOS], self.decode
         return Hypothesis(
             ids[:-1] if finished else ids,
             [math.nan] * len(ids),
             log_prob,
-            log_prob / length_penalty(length, self.alpha, self.offset),
+            log_prob / length_penalty(length, decode.length_penalty, decode.length_offset),
             finished,
         )
 
@@ -279,6 +276,5 @@ class StoredCTranslate2:
             parts,
             library().Translator(str(folder), device="cpu", inter_threads=workers, intra_threads=1),
         )
-        penalty, offset = decode.length_penalty, decode.length_offset
-        batch = partial(CTranslate2Batch, self.alignments, decode.beam, penalty, penalty, offset)
+        batch = partial(CTranslate2Batch, self.alignments, decode.length_penalty, decode)
         self.decode, self.search = decode, search_with(batch, decode, self.most_positions[1])

@@ -138,6 +138,7 @@ def usual_search(bundle: TextBundle, decode: DecodeConfig | None = None) -> Fore
         top_k=decode.top_k,
         top_p=decode.top_p,
         exact=decode.stop == "exact",
+        min_length=decode.min_length,
     )
 
 

@@ -37,13 +37,15 @@ def search_arguments(search: ForeignSearch) -> dict[str, Any]:
 
 
 def beam_arguments(search: ForeignSearch) -> dict[str, Any]:
-    """Return the settings of beam search as arguments of `generate`.
+    """Return the settings of greedy or beam search as arguments of `generate`.
 
     Greedy search has no others: transformers warns of settings that it does not use.
     """
+    shortest = {"min_new_tokens": search.min_length} if search.min_length else {}
     if search.beam == 1:
-        return {"num_beams": 1}
+        return {"num_beams": 1, **shortest}
     return {
+        **shortest,
         "num_beams": search.beam,
         "length_penalty": search.length_penalty,
         "early_stopping": "never" if search.exact else False,
@@ -152,6 +154,7 @@ class _Search(ForeignSettings):
 
     num_beams: int = 1
     length_penalty: float = 1.0
+    min_new_tokens: int = 0
     do_sample: bool = False
     temperature: float = 1.0
     top_k: int = 50
@@ -165,7 +168,7 @@ _LOST: dict[str, int] = {
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1),
     **dict.fromkeys(("guidance_scale", "num_beam_groups", "num_return_sequences"), 1),
     **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), 0),
-    **dict.fromkeys(("min_length", "min_new_tokens", "max_length", "max_new_tokens"), 0),
+    **dict.fromkeys(("min_length", "max_length", "max_new_tokens"), 0),
     **dict.fromkeys(("diversity_penalty", "exponential_decay_length_penalty"), 0),
     **dict.fromkeys(("constraints", "force_words_ids", "forced_bos_token_id", "stop_strings"), 0),
     **dict.fromkeys(("sequence_bias", "renormalize_logits", "watermarking_config"), 0),
@@ -234,7 +237,8 @@ def search_settings(
             "stop": _stop(stored) or "full",
             **({} if extra is None else {"max_extra": extra}),
         }
-    return checked(DecodeConfig, {**values, "length_offset": 0.0}, where), notes
+    values |= {"length_offset": 0.0, "min_length": search.min_new_tokens}
+    return checked(DecodeConfig, values, where), notes
 
 
 def _check_tokens(stored: Mapping[str, Any], settings: Mapping[str, Any], where: Path) -> None:

@@ -156,6 +156,7 @@ class LoadedGraphs:
             length_penalty=search.length_penalty,
             length_offset=0.0,
             max_extra=1000,
+            min_length=search.min_length,
             stop="exact" if search.exact else "last",  # the rules of Hugging Face
         )
         found: list[str] = []

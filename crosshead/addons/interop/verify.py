@@ -238,6 +238,7 @@ def _translations(bundle: TextBundle, lines: Sequence[str], search: ForeignSearc
         length_penalty=search.length_penalty,
         length_offset=0.0,
         max_extra=1000,
+        min_length=search.min_length,
         batch_tokens=bundle.config.decode.batch_tokens,
     )
     found = search_all(

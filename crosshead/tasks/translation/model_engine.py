@@ -32,7 +32,8 @@ def model_engines(
     def engine(beam: int) -> ModelEngine:
         # A beam of one is greedy search, whatever the rule.
         stop = decode.stop if beam > 1 else "full"
-        rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
+        penalty, offset = decode.length_penalty, decode.length_offset
+        rules = BeamRules(beam, penalty, stop, offset, decode.min_length)
         return ModelEngine(translator.model, translator.bundle.specials, rules, device, size)
 
     return engine

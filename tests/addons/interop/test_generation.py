@@ -60,7 +60,8 @@ def settings_of(
 def test_the_search_comes_along() -> None:
     decode, notes = settings_of({"num_beams": 3, "length_penalty": 0.5})
     assert (decode.beam, decode.length_penalty, decode.length_offset) == (3, 0.5, 0)
-    assert decode.stop == "last" and notes == []
+    assert (decode.stop, decode.min_length, notes) == ("last", 0, [])
+    assert settings_of({"min_new_tokens": 2})[0].min_length == 2
     for stored in ({}, {"num_beams": None, "length_penalty": None}):
         decode, _ = settings_of(stored)
         assert (decode.beam, decode.length_penalty, decode.length_offset) == (1, 1, 0)
@@ -87,7 +88,7 @@ def test_sampling_comes_along_for_a_language_model() -> None:
         {"guidance_scale": 0},
         {"max_length": 512},
         {"max_new_tokens": 20},
-        {"min_new_tokens": 5},
+        {"min_length": 5},
         {"renormalize_logits": True},
         {"sequence_bias": [[[4], 1.0]]},
     ],

@@ -80,17 +80,18 @@ def test_transformers_finds_every_weight_and_writes_the_same(
         torch.testing.assert_close(table.weight, table.create_weight())
 
 
-def test_the_exact_rule_that_ends_the_search_travels(tmp_path: Path) -> None:
+def test_the_exact_rule_and_the_least_length_travel(tmp_path: Path) -> None:
     """With it, transformers finds crosshead's translations; by its own rule, other ones."""
     bundle = small_bundle(beam=3)
     decode = bundle.config.decode.model_copy(
-        update={"stop": "exact", "length_penalty": 2.0, "length_offset": 0.0}
+        update={"stop": "exact", "length_penalty": 2.0, "length_offset": 0.0, "min_length": 4}
     )
     exact = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
     done = export(exact, "huggingface", tmp_path / "out", verify=False)
     settings = json.loads((done.path / "generation_config.json").read_text())
     assert settings["early_stopping"] == "never"
-    assert read(done.path, "x").bundle.config.decode.stop == "exact"
+    back = read(done.path, "x").bundle.config.decode
+    assert (back.stop, back.min_length, settings["min_new_tokens"]) == ("exact", 4, 4)
     search = done.search
     lines = verify._made_up(exact)[:12]
     found = search_all(

@@ -104,6 +104,7 @@ class _Search(ForeignSettings):
 
     beam_size: int = 2
     max_decoding_length: int = 256
+    min_decoding_length: int = 1
     length_penalty: float = 1.0
 
 
@@ -178,7 +179,12 @@ def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, l
         ]
     stored, where = directory.json(SEARCH), directory.path / SEARCH
     found = checked(_Search, stored, where)
-    search = ForeignSearch(found.beam_size, found.length_penalty, found.max_decoding_length)
+    search = ForeignSearch(
+        found.beam_size,
+        found.length_penalty,
+        found.max_decoding_length,
+        min_length=found.min_decoding_length,
+    )
     others = stored.keys() - _Search.model_fields.keys()
     return search, lost((key, stored[key]) for key in sorted(others) if stored[key])
 
@@ -190,7 +196,7 @@ def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[
     source and the limit beyond it are such that their outputs have CTranslate2's limit. An export
     by crosshead whose limit beyond the source is the usual one comes back with its longest source.
     """
-    usual = DecodeConfig(length_penalty=0.0, length_offset=0.0)
+    usual = DecodeConfig(length_penalty=0.0, length_offset=0.0, min_length=1)
     if search is None:
         return usual, positions - 1
     most = max(search.max_length, 1)
@@ -200,6 +206,7 @@ def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[
         "length_penalty": search.length_penalty,
         "length_offset": 0.0,
         "max_extra": extra,
+        "min_length": search.min_length,
     }
     longest = max(1, min(most - 1 - extra, positions - 1))
     return checked(DecodeConfig, values, where), longest

@@ -234,7 +234,7 @@ def test_an_export_by_crosshead_comes_back_with_its_search_and_its_longest_sourc
     tmp_path: Path,
 ) -> None:
     small = small_bundle()
-    decode = DecodeConfig(beam=3, length_penalty=0.7, length_offset=0)
+    decode = DecodeConfig(beam=3, length_penalty=0.7, length_offset=0, min_length=1)
     config = small.config.model_copy(update={"longest_source": 37, "decode": decode})
     bundle = dataclasses.replace(small, config=config)
     done = export(bundle, "ctranslate2", tmp_path / "first", verify=False)
@@ -253,7 +253,7 @@ def test_an_export_by_crosshead_comes_back_with_its_search_and_its_longest_sourc
         ({}, 2, 205, 0),
         ({"beam_size": 5, "max_decoding_length": 11}, 5, 5, 0),
         ({"max_decoding_length": 1}, 2, 1, 0),
-        ({"min_decoding_length": 2, "no_repeat_ngram_size": 3}, 2, 205, 2),
+        ({"min_decoding_length": 2, "no_repeat_ngram_size": 3}, 2, 205, 1),
     ],
 )
 def test_the_limits_are_those_of_the_search_settings(
@@ -270,6 +270,7 @@ def test_the_limits_are_those_of_the_search_settings(
     found = read(copied, "x")
     config = found.bundle.config
     assert (config.decode.beam, config.longest_source, len(found.notes)) == (beam, longest, notes)
+    assert config.decode.min_length == (search or {}).get("min_decoding_length", 1)
     penalty = 0 if search is None else 1  # CTranslate2's default, where a search is stored
     assert (config.decode.length_penalty, config.decode.length_offset) == (penalty, 0)
 
