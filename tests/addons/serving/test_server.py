@@ -96,6 +96,13 @@ def _running(address: str) -> bool:
     return "crosshead_running 0.0" not in counts
 
 
+def test_an_answer_does_not_wait_for_the_client_to_confirm_its_headers() -> None:
+    """Nagle's algorithm would hold the body back for 40 ms."""
+    with bound_socket("127.0.0.1", 0) as listening:
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_port_in_use_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     with bound_socket("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
