@@ -177,6 +177,8 @@ def _translator(folder: str, device: "torch.device", workers: int) -> Any:
 class CTranslate2Engine:
     """A model in CTranslate2 with the beam of one search."""
 
+    name = "ctranslate2"
+
     own: "ModelEngine"
     """The engine of crosshead, by which the memory of a batch is estimated."""
     batch: Callable[[], CTranslate2Batch]

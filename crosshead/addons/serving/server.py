@@ -196,7 +196,8 @@ class _Process:
         gc.freeze()  # looking through all modules would take a tenth of a second
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        pairs = ", ".join("-".join(pair) for pair in self.state.service.directory.pairs)
+        served = self.state.service.directory.pairs.items()
+        pairs = ", ".join(f"{'-'.join(codes)} by {pair.engine(1).name}" for codes, pair in served)
         self.say(f"ready on http://{shown}:{port} ({pairs})")
         while await self._reload_asked.wait():
             self._reload_asked.clear()

@@ -68,6 +68,11 @@ class Engine(Protocol):
     """A model with the settings of one search."""
 
     @property
+    def name(self) -> str:
+        """The name of the engine, as an option has it."""
+        ...
+
+    @property
     def beam(self) -> int:
         """The number of hypotheses of the search."""
         ...

@@ -10,7 +10,7 @@ from crosshead.decoding.hypotheses import Finished, Specials
 from crosshead.decoding.markup import owed
 from crosshead.decoding.protocol import Decodable, JoinableState
 from crosshead.decoding.settings import BeamRules, DecodeConfig
-from crosshead.tasks.translation.engine import Query
+from crosshead.tasks.translation.engine import OWN, Query
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import collate
 from crosshead.vocabulary import BOS
@@ -86,6 +86,8 @@ def _padded(ids: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
 
 class ModelEngine:
     """A model with the rules of one search. Sentences join and leave its batches at every step."""
+
+    name = OWN
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ def test_it_reloads_without_losing_a_request_and_answers_everything_before_it_en
 ) -> None:
     line = program.wait_for("ready on ")
     address = program.address()
-    assert address.startswith("http://127.0.0.1:") and "(en-de)" in line
+    assert address.startswith("http://127.0.0.1:") and "(en-de by crosshead)" in line
     old = program.translate(address, "A dog runs.")
 
     found: list[str] = []
@@ -98,9 +98,12 @@ def _running(address: str) -> bool:
 
 def test_an_answer_does_not_wait_for_the_client_to_confirm_its_headers() -> None:
     """Nagle's algorithm would hold the body back for 40 ms."""
-    with bound_socket("127.0.0.1", 0) as listening:
-        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with (
+        bound_socket("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_named(capfd: pytest.CaptureFixture[str]) -> None:
