@@ -27,7 +27,8 @@ PUBLIC = {
         "multi_bleu", "perplexity", "text_scores",
     ],
     "crosshead.inspection": [
-        "AttentionWeights", "ImageAttention", "attention_rollout", "attention_weights",
+        "AttentionWeights", "Difference", "ForbiddenEdge", "GivenWeights", "HeadOff", "Patch",
+        "Prefix", "Trace", "trace", "ImageAttention", "attention_rollout", "attention_weights",
         "draw_attention", "draw_image_attention", "draw_mask", "draw_word_maps", "grounding",
         "image_attention", "record_attention", "without_heads", "word_maps",
     ],

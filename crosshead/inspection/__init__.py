@@ -1,10 +1,12 @@
-"""Inspection of attention: recording and drawing weights, ablating heads, drawing masks."""
+"""Inspection: tracing a text through a model, changing it, recording and drawing attention."""
 
 from crosshead.extensions import imported_at_use
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.drawing import draw_attention
+from crosshead.inspection.edits import ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import AttentionWeights, attention_weights, record_attention
+from crosshead.inspection.trace import Difference, Trace, trace
 
 _HOMES = {
     "ImageAttention": "crosshead.addons.vision.attention_maps",
@@ -19,7 +21,14 @@ _HOMES = {
 
 __all__ = [
     "AttentionWeights",
+    "Difference",
+    "ForbiddenEdge",
+    "GivenWeights",
+    "HeadOff",
     "ImageAttention",
+    "Patch",
+    "Prefix",
+    "Trace",
     "attention_rollout",
     "attention_weights",
     "draw_attention",
@@ -29,6 +38,7 @@ __all__ = [
     "grounding",
     "image_attention",
     "record_attention",
+    "trace",
     "without_heads",
     "word_maps",
 ]

@@ -5,14 +5,10 @@ import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
-
-from crosshead.attention.attend import Attention
-from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.errors import ConfigError
-from crosshead.inspection.record import choose_kind, module_of, numbered
+from crosshead.inspection.edits import HeadOff, changes
+from crosshead.inspection.probe import probed
+from crosshead.inspection.record import choose_kind, module_of
 from crosshead.models.base import Model
 from crosshead.tasks.pipeline import Pipeline
 
@@ -45,17 +41,8 @@ def without_heads(
         Michel et al. 2019, section 2.3; Vaswani et al. 2017, section 3.2.2 (W^O).
     """
     whole = module_of(model, Model)
-    chosen = choose_kind(whole, kind)
-    modules = whole.attentions()[chosen]
-    away: dict[int, set[int]] = {}
-    for pair in heads:
-        layer, head = _numbers(pair)
-        numbered("layer", layer, len(modules), chosen)
-        numbered("head", head, modules[layer - 1].heads, chosen)
-        away.setdefault(layer, set()).add(head)
-    with contextlib.ExitStack() as undo:
-        for layer, numbers in away.items():
-            undo.callback(_silenced(modules[layer - 1], sorted(numbers)).remove)
+    edits = [HeadOff(choose_kind(whole, kind), *_numbers(pair)) for pair in heads]
+    with probed(whole, *changes(whole, edits), keeps=False):
         yield
 
 
@@ -68,19 +55,3 @@ def _numbers(pair: Any) -> tuple[int, int]:
             f"heads: expected pairs (layer, head) such as (1, 2), found {pair!r}"
         ) from None
     return layer, head
-
-
-def _silenced(attention: Attention, heads: list[int]) -> RemovableHandle:
-    """Make heads of a module output zeros until the returned handle is removed."""
-    if not isinstance(attention, MultiHeadAttention):  # a single head, and no W^O
-        return attention.register_forward_hook(
-            lambda module, inputs, output: torch.zeros_like(output)
-        )
-    width = attention.d_value
-    columns = torch.tensor([(head - 1) * width + n for head in heads for n in range(width)])
-
-    def silence(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor]:
-        [outputs] = inputs
-        return (outputs.index_fill(-1, columns.to(outputs.device), 0),)
-
-    return attention.output.register_forward_pre_hook(silence)

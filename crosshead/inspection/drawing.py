@@ -34,6 +34,9 @@ COUNTED = (
     "the pieces."
 )
 
+TAUGHT = "\n(taught by a word aligner)"
+"""The mark of the head that guided alignment has trained."""
+
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
 """The colour of weights that are exactly zero, as behind a mask, and the label of the colour
 bar."""
@@ -187,12 +190,14 @@ def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
             _count_pieces(axes, size)
         axes.tick_params(length=1.5, pad=1.5, left=left, labelleft=left)
         axes.tick_params(bottom=below, labelbottom=below)
+        is_taught = found.supervised is not None and found.supervised[1:] == (layer, head)
         if len(chosen) > 1:
             name = f"layer {layer}" if heads == 1 else f"layer {layer}, head {head}"
-            axes.set_title(name, fontsize=8, pad=3)
+            axes.set_title(name + TAUGHT * is_taught, fontsize=8, pad=3)
             continue
         title = f"{kind}, layer {layer} of {layers}"
         title += f", head {head} of {heads}" if heads > 1 else ""
+        title += TAUGHT * is_taught
         if grid.inches >= WRITTEN:
             _write_values(axes, found.weights[layer - 1, head - 1].tolist())
     for axes in cells[len(chosen) :]:

@@ -1,19 +1,20 @@
 """The attention weights of a model: recorded in its calls, and on a text with its pieces."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.attend import Attention, explicit
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import AttentionKind, Model
+from crosshead.inspection.probe import probed
+from crosshead.models.base import AttentionKind, Model, TokenModel
 from crosshead.tasks.pipeline import AttentionInputs, Pipeline
+from crosshead.tasks.token_loss import guided_head
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -30,7 +31,7 @@ NAMES: dict[AttentionKind, str] = {
 def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention weights of every call inside the block.
 
-    Inside the block the explicit backend computes every attention, because other backends do not
+    Inside the block every attention is computed as `explicit` does, because other backends do not
     expose weights. After the block the modules are as before.
 
     Args:
@@ -45,21 +46,8 @@ def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Ten
         ConfigError: If `model` is no module and no pipeline.
     """
     whole = module_of(model, nn.Module)
-    recorded: dict[str, list[Tensor]] = {}
-    before = [
-        (name, module, module.observe, module.backend)
-        for name, module in whole.named_modules()
-        if isinstance(module, Attention)
-    ]
-    try:
-        for name, module, _, _ in before:
-            recorded[name] = []
-            module.observe = _keeper(recorded[name])
-            module.backend = explicit
-        yield recorded
-    finally:
-        for _, module, observe, backend in before:
-            module.observe, module.backend = observe, backend
+    with probed(whole) as probe:
+        yield probe.weights
 
 
 def module_of(model: Any, wanted: type[M]) -> M:
@@ -96,10 +84,6 @@ def numbered(noun: str, number: int | None, count: int, kind: AttentionKind) -> 
     raise ConfigError(f"no {noun} {number} in the {NAMES[kind]}: it has {has}")
 
 
-def _keeper(calls: list[Tensor]) -> Callable[[Tensor], None]:
-    return lambda weights: calls.append(weights.detach())
-
-
 @dataclass(frozen=True)
 class AttentionWeights:
     """The weights of one kind of attention in all layers and heads, and the pieces on both sides.
@@ -113,7 +97,8 @@ class AttentionWeights:
     queries and keys are the pieces that the model reads.
 
     If the keys are the patches of an image alone, row by row, `pixels` is the image as the model
-    reads it, "H W C", `uint8`; otherwise it is None.
+    reads it, "H W C", `uint8`; otherwise it is None. `supervised` is the head of this kind that
+    guided alignment has trained, or None.
     """
 
     kind: AttentionKind
@@ -121,6 +106,29 @@ class AttentionWeights:
     keys: list[str]
     weights: Float[Tensor, "L H Q K"]
     pixels: np.ndarray | None = None
+    supervised: "Supervised | None" = None
+
+
+class Supervised(NamedTuple):
+    """The head that guided alignment has trained: a word aligner has taught its weights.
+
+    Attributes:
+        kind: The kind of attention.
+        layer: The layer, counted from 1.
+        head: The head, counted from 1.
+    """
+
+    kind: AttentionKind
+    layer: int
+    head: int
+
+
+def supervised_head(pipeline: Pipeline) -> Supervised | None:
+    """Return the head that guided alignment has trained, or None."""
+    model = pipeline.model
+    if not getattr(pipeline.bundle.config, "guided", False) or not isinstance(model, TokenModel):
+        return None
+    return Supervised("cross", *guided_head(model))
 
 
 def attention_weights(
@@ -160,7 +168,9 @@ def attention_weights(
         raise DataError("the target is empty: give some words, or leave it out")
     read = pipeline.attention_inputs(text, target, chosen)
     weights = recorded_weights(model, read, chosen)
-    return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels)
+    supervised = supervised_head(pipeline)
+    taught = supervised if supervised and supervised.kind == chosen else None
+    return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels, taught)
 
 
 def recorded_weights(
@@ -171,10 +181,10 @@ def recorded_weights(
         model(*read.inputs)
     names = {module: name for name, module in model.named_modules()}
     calls = [recorded[names[module]] for module in model.attentions()[kind]]
-    return torch.stack([_joined(each, len(read.keys)) for each in calls]).float().cpu()
+    return torch.stack([joined(each, len(read.keys)) for each in calls]).float().cpu()
 
 
-def _joined(calls: list[Tensor], keys: int) -> Float[Tensor, "H Q K"]:
+def joined(calls: list[Tensor], keys: int) -> Float[Tensor, "H Q K"]:
     """Return the weights of all calls of one layer as one matrix.
 
     Each call continues the queries of the call before. Queries of a recurrent decoder see all keys.

@@ -105,8 +105,13 @@ def guided_attention(model: TokenModel) -> Attention:
     Reference:
         Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models".
     """
-    layers = model.attentions()["cross"]
-    return layers[max(0, len(layers) - 2)]
+    layer, _ = guided_head(model)
+    return model.attentions()["cross"][layer - 1]
+
+
+def guided_head(model: TokenModel) -> tuple[int, int]:
+    """Return the layer and the head that guided alignment trains, both counted from 1."""
+    return max(1, len(model.attentions()["cross"]) - 1), GUIDED_HEAD + 1
 
 
 @contextlib.contextmanager

@@ -7,9 +7,10 @@ from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import AttentionKind
+from crosshead.models.base import AttentionKind, TokenModel
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
+from crosshead.tasks.token_loss import guided_head
 from crosshead.tasks.translation.engine import OWN, SUITED, Search, packages_engines
 from crosshead.tasks.translation.line_pipeline import LinePipeline
 from crosshead.tasks.translation.line_translator import PlannedLines
@@ -174,10 +175,15 @@ class Translator(TextTranslator, LinePipeline):
         return AttentionInputs(batch.inputs, pieces([*target_ids, EOS]), source)
 
     def facts(self) -> list[list[str]]:
-        """Return the facts of a pipeline of lines, and the engine that suits the search."""
+        """Return the facts of a pipeline of lines, the taught head and the engine that suits."""
         decode, engines = self.bundle.config.decode, packages_engines(SUITED)
         suited = [name for name, each in engines.items() if each.suits(self, decode)]
-        return [*super().facts(), ["engine", [*suited, OWN][0]]]
+        taught = []
+        if self.bundle.config.guided and isinstance(self.model, TokenModel):
+            layer, head = guided_head(self.model)
+            where = f"layer {layer}, head {head} of the cross-attention, by a word aligner"
+            taught = [["taught head", where]]
+        return [*super().facts(), *taught, ["engine", [*suited, OWN][0]]]
 
     @classmethod
     def words(cls, config: TextBundleConfig) -> Words:

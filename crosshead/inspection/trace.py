@@ -1,0 +1,426 @@
+"""What a model computes for one text: pieces, search, attention, states, and what edits change.
+
+Axes: `H` heads, `Q` query positions, `K` key positions, `E` per-head width, `D` width, `P`
+positions, `V` vocabulary.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.decoding.search import search
+from crosshead.errors import ConfigError, DataError
+from crosshead.inspection.edits import Edit, Prefix, changes
+from crosshead.inspection.probe import Probe, probed, stacks_of
+from crosshead.inspection.record import NAMES, Supervised, joined, supervised_head
+from crosshead.models.base import AttentionKind, TokenModel, decodable
+from crosshead.tasks.pipeline import Pipeline, TextPipeline
+from crosshead.tasks.translation.translator import Translator
+from crosshead.text.batching import collate
+from crosshead.text.tokenizers import Tokenizer
+from crosshead.vocabulary import EOS
+
+__all__ = ["Attended", "BeamStep", "Candidate", "Difference", "Trace", "trace"]
+
+
+class Candidate(NamedTuple):
+    """A piece that may come next.
+
+    Attributes:
+        piece: The piece.
+        probability: Its probability.
+    """
+
+    piece: str
+    probability: float
+
+
+class Row(NamedTuple):
+    """A hypothesis of a step of beam search.
+
+    Attributes:
+        parent: The number of the hypothesis of the step before that it continues.
+        piece: The piece that it adds.
+        log_prob: The natural log-probability of the whole hypothesis.
+        best: The most probable next pieces, with their probability after this hypothesis.
+    """
+
+    parent: int
+    piece: str
+    log_prob: float
+    best: list[Candidate]
+
+
+BeamStep = list[Row]
+"""The hypotheses that beam search has kept, best first. The first step has the start alone."""
+
+
+class Found(NamedTuple):
+    """A hypothesis that the search has returned.
+
+    Attributes:
+        text: The text.
+        score: The log-probability divided by the length penalty.
+        log_prob: The natural log-probability.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Attended:
+    """The attention of one layer.
+
+    Attributes:
+        query: Queries of each head, "H Q E".
+        key: Keys of each head, "H K E".
+        value: Values of each head, "H K E".
+        scores: Scores before the mask and the softmax, "H Q K".
+        mask: True where a query may attend, "H Q K".
+        weights: Weights, "H Q K".
+        norms: The length of each key's part in the output of a query, |a v W^O|, "H Q K".
+
+    Reference:
+        Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scores: Tensor
+    mask: Tensor
+    weights: Tensor
+    norms: Tensor
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a model has computed for one text.
+
+    Attributes:
+        source: The pieces of the source; empty for a model of monolingual text.
+        read: The pieces that the decoder, or the only stack, reads.
+        target: The pieces that are predicted, one for each piece of `read`.
+        best: For each position, the most probable pieces.
+        probabilities: The probability of each piece of `target`.
+        axes: The pieces on the query and key axes of each kind of attention.
+        attention: The layers of each kind of attention.
+        supervised: The head that guided alignment has trained, or None.
+        states: What enters the first layer of each stack, and leaves every layer: "P D" each.
+        lens: For each of these states of the stack that predicts, and each position, the most
+            probable pieces if the output projection read this state.
+        beam: The steps of beam search; empty if the target was given.
+        found: The hypotheses that the search returned, best first.
+        edits: The changes that were in force.
+    """
+
+    source: list[str]
+    read: list[str]
+    target: list[str]
+    best: list[list[Candidate]]
+    probabilities: list[float]
+    axes: dict[AttentionKind, tuple[list[str], list[str]]]
+    attention: dict[AttentionKind, list[Attended]]
+    supervised: Supervised | None
+    states: dict[str, list[Tensor]]
+    lens: list[list[list[Candidate]]]
+    beam: list[BeamStep]
+    found: list[Found]
+    edits: tuple[Edit, ...] = ()
+
+    def weights(self, kind: AttentionKind) -> Float[Tensor, "L H Q K"]:
+        """Return the weights of all layers of a kind of attention.
+
+        Args:
+            kind: The kind.
+
+        Returns:
+            The weights, "L H Q K".
+        """
+        return torch.stack([layer.weights for layer in self.attention[kind]])
+
+    def __sub__(self, other: "Trace") -> "Difference":
+        """Return what differs from another trace of as many pieces."""
+        if (self.source, self.read) != (other.source, other.read):
+            raise ConfigError("the traces have other pieces; trace the same text and target")
+        probabilities = [
+            a - b for a, b in zip(self.probabilities, other.probabilities, strict=True)
+        ]
+        states = {
+            name: torch.stack(
+                [(a - b).norm(dim=-1) for a, b in zip(own, other.states[name], strict=True)]
+            )
+            for name, own in self.states.items()
+        }
+        weights = {kind: self.weights(kind) - other.weights(kind) for kind in self.attention}
+        return Difference(probabilities, states, weights)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between two traces of the same pieces.
+
+    Attributes:
+        probabilities: The difference of the probability of each piece of the target.
+        states: The distances of the states, "L+1 P" for each stack.
+        weights: The differences of the weights, "L H Q K" for each kind of attention.
+    """
+
+    probabilities: list[float]
+    states: dict[str, Tensor]
+    weights: dict[AttentionKind, Tensor]
+
+
+@torch.inference_mode()
+def trace(
+    pipeline: Pipeline,
+    text: str,
+    target: str | None = None,
+    edits: Sequence[Edit] = (),
+    *,
+    most: int = 5,
+) -> Trace:
+    """Return what a model computes for a text, with changes in force.
+
+    Without a target, a translator first searches for its translation, with the same changes. Then
+    the model reads the source and the target at once, as in training; decoding step by step gives
+    the same numbers.
+
+    Args:
+        pipeline: The pipeline that `crosshead.load` returns.
+        text: A line to translate, or a text, as for `attention_weights`.
+        target: The translation given to the decoder, by default the model's own.
+        edits: Changes of what the model computes (`crosshead.inspection.edits`).
+        most: The number of most probable pieces that are listed.
+
+    Returns:
+        The trace, on the CPU in float32.
+
+    Raises:
+        ConfigError: If an edit does not fit the model, or the model predicts no pieces.
+        DataError: If the text is empty, or longer than the model reads at once.
+    """
+    model = pipeline.model
+    if not isinstance(pipeline, TextPipeline) or not isinstance(model, TokenModel):
+        raise ConfigError("this model predicts no pieces; `attention_weights` shows its attention")
+    if not text.strip():
+        raise DataError("the text is empty: there is nothing to look at; give some words")
+    prefix = "".join(each.text for each in edits if isinstance(each, Prefix))
+    if prefix and (target is not None or not isinstance(pipeline, Translator)):
+        raise ConfigError("a prefix is for a translation that the model finds; leave one out")
+    hooks, listed = changes(model, edits), _Lister(pipeline.tokenizer, most)
+    search = _Searched(model, listed)
+    if isinstance(pipeline, Translator):
+        [(source, given)] = pipeline.examples([text], [prefix if target is None else target])
+        if target is None:
+            with probed(model, *hooks, keeps=False) as search.probe:
+                given = search.run(pipeline, source, given)
+        read = _read_pair(pipeline, source, given)
+    else:
+        read = _read_text(pipeline, text, target)
+    with probed(model, *hooks) as probe:
+        log_probs = model(*read.inputs)[0].float().log_softmax(-1)
+    ids = read.ids
+    if len(ids) < len(log_probs):  # nobody has written what follows the last piece
+        ids = [*ids, int(log_probs[-1].argmax())]
+    attention = {
+        kind: [_attended(probe, name, module, len(read.axes[kind][1])) for name, module in modules]
+        for kind, modules in _named(model).items()
+    }
+    states: dict[str, list[Tensor]] = {}
+    for (name, _), calls in probe.states.items():
+        if calls:
+            states.setdefault(name, []).append(torch.cat(calls, dim=1)[0])
+    return Trace(
+        source=read.source,
+        read=read.read,
+        target=pipeline.tokenizer.pieces(ids),
+        best=listed(log_probs),
+        probabilities=log_probs[range(len(ids)), ids].exp().tolist(),
+        axes=read.axes,
+        attention=attention,
+        supervised=supervised_head(pipeline),
+        states={name: [each.float().cpu() for each in found] for name, found in states.items()},
+        lens=_lens(model, states, listed),
+        beam=search.steps,
+        found=search.found,
+        edits=tuple(edits),
+    )
+
+
+class _Lister:
+    """Lists the most probable pieces."""
+
+    def __init__(self, tokenizer: Tokenizer, most: int) -> None:
+        self.tokenizer, self.most = tokenizer, most
+
+    def __call__(self, log_probs: Float[Tensor, "P V"]) -> list[list[Candidate]]:
+        """Return the most probable pieces of each row."""
+        values, ids = log_probs.topk(min(self.most, log_probs.shape[-1]))
+        return [
+            [Candidate(*each) for each in zip(self.tokenizer.pieces(row), found, strict=True)]
+            for row, found in zip(ids.tolist(), values.exp().tolist(), strict=True)
+        ]
+
+
+@dataclass
+class _State:
+    """The state of a model, and the hypothesis that each of its rows continues."""
+
+    state: Any
+    position: int
+    log_probs: Float[Tensor, "M V"]
+    """What may follow each hypothesis: its log-probability, and that of the next piece."""
+    rows: Int[Tensor, " N"]
+
+    def select(self, rows: Int[Tensor, " M"]) -> "_State":
+        """Return a state whose row i continues row `rows[i]`."""
+        return replace(self, state=self.state.select(rows), rows=self.rows[rows])
+
+
+class _Searched:
+    """A model while it is searched, and the hypotheses that the search has kept: a `Decodable`."""
+
+    def __init__(self, model: TokenModel, listed: _Lister) -> None:
+        self.model, self.listed, self.probe = model, listed, Probe()
+        self.steps: list[BeamStep] = []
+        self.found: list[Found] = []
+
+    def run(
+        self, translator: Translator, source: Sequence[int], prefix: Sequence[int]
+    ) -> list[int]:
+        """Search for the translation of token ids with a prefix, and return its token ids."""
+        bundle, decode = translator.bundle, translator.bundle.config.decode
+        most = len(source) + 1 + decode.max_extra
+        limit = min(most, translator.most_positions[1] or most) - len(prefix)
+        batch = collate([(source, ())], [0]).to(translator.device)
+        fed = torch.tensor([[bundle.specials.start, *prefix]], device=translator.device)
+        [hypotheses] = search(
+            self, batch.source, torch.tensor([max(1, limit)]), bundle.specials, decode,
+            n_best=1 if decode.sample else decode.beam, prefix=fed,
+        )  # fmt: skip
+        for each in hypotheses:
+            text = bundle.target_tokenizer.decode([*prefix, *each.tokens])
+            self.found.append(Found(text, each.score, each.log_prob))
+        return [*prefix, *hypotheses[0].tokens]
+
+    def start(self, source: Tensor) -> _State:
+        """Return the state before the first token."""
+        self.probe.step = None
+        state = decodable(self.model).start(source)
+        empty = torch.zeros(0, device=source.device)
+        return _State(state, 0, empty, torch.zeros(len(source), dtype=torch.long))
+
+    def step(
+        self, state: _State, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N D"], _State]:
+        """Feed each row its next tokens."""
+        self.probe.step = state.position, tokens.shape[1]
+        hidden, new = decodable(self.model).step(state.state, tokens)
+        last, parents = tokens[:, -1], state.rows.to(tokens.device)
+        total = torch.zeros(len(tokens), device=tokens.device)
+        if state.position:
+            total = state.log_probs[parents, last]
+        log_probs = self.logits(hidden).float().log_softmax(-1)
+        pieces = self.listed.tokenizer.pieces(last.tolist())
+        rows = zip(parents.tolist(), pieces, total.tolist(), self.listed(log_probs), strict=True)
+        self.steps.append([Row(*each) for each in rows])
+        numbers = torch.arange(len(tokens), device=tokens.device)
+        position = state.position + tokens.shape[1]
+        return hidden, _State(new, position, total[:, None] + log_probs, numbers)
+
+    def logits(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """Return the logits of the next token."""
+        return decodable(self.model).logits(hidden)
+
+
+class _Read(NamedTuple):
+    """The inputs of a model, and the names of what it reads and predicts."""
+
+    inputs: tuple[Tensor, ...]
+    source: list[str]
+    read: list[str]
+    ids: list[int]
+    """The ids of what is predicted. The last one may be missing."""
+    axes: dict[AttentionKind, tuple[list[str], list[str]]]
+
+
+def _read_pair(translator: Translator, source: Sequence[int], target: Sequence[int]) -> _Read:
+    """Return what a translator reads, from token ids."""
+    bundle = translator.bundle
+    batch = collate([(source, target)], [0], bundle.specials.start).to(translator.device)
+    from_pieces = bundle.source_tokenizer.pieces([*source, EOS])
+    read = bundle.target_tokenizer.pieces([bundle.specials.start, *target])
+    ids = [*target, EOS]
+    axes: dict[AttentionKind, tuple[list[str], list[str]]] = {
+        "cross": (bundle.target_tokenizer.pieces(ids), from_pieces),
+        "encoder": (from_pieces, from_pieces),
+        "decoder": (read, read),
+    }
+    return _Read(batch.inputs, from_pieces, read, ids, axes)
+
+
+def _read_text(pipeline: TextPipeline, text: str, target: str | None) -> _Read:
+    """Return what a pipeline of another task reads."""
+    kinds = [kind for kind in NAMES if kind in pipeline.model.attentions()]
+    found = {kind: pipeline.attention_inputs(text, target, kind) for kind in kinds}
+    axes = {kind: (each.queries, each.keys) for kind, each in found.items()}
+    own: AttentionKind = "decoder" if "decoder" in found else "encoder"
+    inputs, read, *_ = found[own]
+    ids = inputs[-1][0].tolist()
+    if own == "decoder":  # a position predicts the next piece
+        ids = ids[1:] + [EOS] * ("cross" in found)
+    source = axes["cross"][1] if "cross" in axes else []
+    return _Read(inputs, source, read, ids, axes)
+
+
+def _named(model: TokenModel) -> dict[AttentionKind, list[tuple[str, nn.Module]]]:
+    """Return the attentions of each kind, with their names."""
+    names = {module: name for name, module in model.named_modules()}
+    return {
+        kind: [(names[module], module) for module in modules]
+        for kind, modules in model.attentions().items()
+    }
+
+
+def _attended(probe: Probe, name: str, module: nn.Module, keys: int) -> Attended:
+    """Return the attention of a layer, from all of its calls."""
+    calls = probe.calls[name]
+    weights, scores, mask = (
+        joined([getattr(call, part) for call in calls], keys).float().cpu()
+        for part in ("weights", "scores", "mask")
+    )
+    query = torch.cat([call.query for call in calls], dim=2)[0]
+    # Every call has all keys, or those of its own segment after those of earlier ones.
+    new = [None if call.key.shape[2] == keys else -call.query.shape[2] for call in calls]
+    parts = calls[-1:] if None in new else calls
+    key, value = (
+        torch.cat([getattr(call, part)[0][:, at:] for call, at in zip(parts, new, strict=False)], 1)
+        for part in ("key", "value")
+    )
+    outputs = value
+    if isinstance(module, MultiHeadAttention):
+        matrix = module.output.weight.view(-1, module.heads, module.d_value)
+        outputs = torch.einsum("hke,dhe->hkd", value, matrix)
+    norms = weights * outputs.float().norm(dim=-1)[:, None].cpu()
+    query, key, value = (each.float().cpu() for each in (query, key, value))
+    return Attended(query, key, value, scores, mask.bool(), weights, norms)
+
+
+def _lens(
+    model: TokenModel, states: Mapping[str, list[Tensor]], listed: _Lister
+) -> list[list[list[Candidate]]]:
+    """Return what the output projection reads in each state of the stack that predicts."""
+    stacks = stacks_of(model)
+    name = next((each for each in ("decoder", "stack") if each in states), None)
+    if name is None:
+        return []
+    read = (model.projection(stacks[name].norm(each)) for each in states[name])
+    return [listed(logits.float().log_softmax(-1)) for logits in read]
