@@ -1,6 +1,8 @@
 """Draw masks as text and as pictures."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -8,7 +10,8 @@ from torch import Tensor
 
 from crosshead.attention.masks import Mask, allowed
 from crosshead.errors import DataError
-from crosshead.inspection.drawing import MOST_DRAWN, save
+from crosshead.inspection.drawing import MOST_DRAWN, UNSEEN, save
+from crosshead.inspection.labels import labels_of
 from crosshead.system.plotting import drawing, new_figure
 
 MAY, MAY_NOT = "■", "·"
@@ -16,7 +19,10 @@ MAY, MAY_NOT = "■", "·"
 
 
 def draw_mask(
-    mask: Mask | Bool[Tensor, "Q K"], queries: int, keys: int, path: Path | str | None = None
+    mask: Mask | Bool[Tensor, "Q K"],
+    queries: int | Sequence[str],
+    keys: int | Sequence[str],
+    path: Path | str | None = None,
 ) -> str:
     """Return a mask as text, for the first sentence and head: one line per query, one sign per key.
 
@@ -24,8 +30,8 @@ def draw_mask(
 
     Args:
         mask: The mask, or a boolean matrix, "Q K".
-        queries: The number of queries.
-        keys: The number of keys.
+        queries: The number of queries, or their pieces, which name them in the picture.
+        keys: The number of keys, or their pieces.
         path: A PNG, SVG or PDF file to draw the mask to; None writes none.
 
     Raises:
@@ -34,29 +40,35 @@ def draw_mask(
         UserError: If matplotlib is missing or fails, or the file cannot be written.
         ValueError: If a matrix is not boolean or has another shape.
     """
+    count = tuple(each if isinstance(each, int) else len(each) for each in (queries, keys))
     if isinstance(mask, Tensor):
-        if mask.dtype != torch.bool or mask.shape != (queries, keys):
+        if mask.dtype != torch.bool or mask.shape != count:
             shape = " x ".join(map(str, mask.shape))
             raise ValueError(
-                f"expected a mask, or a matrix of {queries} x {keys} booleans, found a tensor of "
-                f"{shape}, {mask.dtype}"
+                f"expected a mask, or a matrix of {count[0]} x {count[1]} booleans, found a tensor "
+                f"of {shape}, {mask.dtype}"
             )
         mask = allowed(mask)
-    pairs = mask.dense(queries, keys)[0, 0].expand(queries, keys)
+    pairs = mask.dense(*count)[0, 0].expand(count)
     if path is not None:
-        _plot_mask(Path(path), pairs)
+        _plot_mask(Path(path), pairs, queries, keys)
     lines = ["".join(MAY if pair else MAY_NOT for pair in row) for row in pairs.tolist()]
     legend = f"{MAY} the query (line) may attend to the key (column)  {MAY_NOT} it may not"
     return "\n".join([*lines, legend])
 
 
 @drawing()
-def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
+def _plot_mask(
+    path: Path,
+    allowed: Bool[Tensor, "Q K"],
+    queries: int | Sequence[str],
+    keys: int | Sequence[str],
+) -> None:
     """Draw a mask as coloured cells with a legend."""
-    queries, keys = allowed.shape
-    if max(queries, keys) > MOST_DRAWN:
+    count = allowed.shape
+    if max(count) > MOST_DRAWN:
         raise DataError(
-            f"a mask of {queries:,} queries and {keys:,} keys is too large to draw (at most "
+            f"a mask of {count[0]:,} queries and {count[1]:,} keys is too large to draw (at most "
             f"{MOST_DRAWN} a side)"
         )
     figure = new_figure(figsize=(5.0, 5.4))
@@ -64,18 +76,30 @@ def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     from matplotlib.patches import Patch
 
     axes = figure.subplots()
-    colours = ["#f0f0f0", "#2166ac"]
+    colours = [UNSEEN, "#2166ac"]
     axes.imshow(allowed.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=1)
     # Lines between positions, thinner if there are more positions.
-    axes.set_xticks([n + 0.5 for n in range(keys - 1)], minor=True)
-    axes.set_yticks([n + 0.5 for n in range(queries - 1)], minor=True)
-    axes.grid(which="minor", color="white", linewidth=min(1.5, 24 / max(queries, keys)))
+    axes.set_xticks([n + 0.5 for n in range(count[1] - 1)], minor=True)
+    axes.set_yticks([n + 0.5 for n in range(count[0] - 1)], minor=True)
+    axes.grid(which="minor", color="white", linewidth=min(1.5, 24 / max(count)))
     axes.tick_params(which="minor", length=0)
-    axes.set_xlabel("key position")
-    axes.set_ylabel("query position")
+    labels = labels_of(*([] if isinstance(each, int) else each for each in (queries, keys)))
+    _name_axis(axes.xaxis, labels.keys, labels.options, "key", rotation=90)
+    _name_axis(axes.yaxis, labels.queries, labels.options, "query")
     patches = [
         Patch(facecolor=colour, edgecolor="grey", label=label)
         for colour, label in zip(colours, ("may not attend", "may attend"), strict=True)
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False)
     save(path, figure)
+
+
+def _name_axis(
+    axis: Any, pieces: list[str], options: dict[str, object], noun: str, **more: object
+) -> None:
+    """Name the positions of an axis by their pieces, or count them from 0."""
+    if pieces:
+        axis.set_ticks(range(len(pieces)), pieces, **options, **more)
+    else:
+        axis.get_major_locator().set_params(integer=True)
+    axis.set_label_text(noun if pieces else f"{noun} position")

@@ -79,6 +79,16 @@ def test_the_picture_of_a_mask_says_what_it_shows(tmp_path: Path) -> None:
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for label in ("key position", "query position", "may attend", "may not attend"):
         assert f">{label}<" in picture
+    assert ">0.5<" not in picture and ">1<" in picture  # positions are whole numbers
+
+
+def test_the_picture_of_a_mask_names_pieces(tmp_path: Path) -> None:
+    pieces = ["attention", " is", "$cool$"]
+    with rc_context({"svg.fonttype": "none"}):
+        assert draw_mask(causal, pieces, 3, tmp_path / "a.svg") == draw_mask(causal, 3, 3)
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for label in ("attention", "␣is", "$cool$", "query", "key position"):
+        assert f">{label}<" in picture
 
 
 def test_a_mask_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
