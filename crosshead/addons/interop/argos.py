@@ -144,6 +144,7 @@ ARGOS = Export(
     modules=("ctranslate2",),
     accepts={**CTRANSLATE2.accepts, "tokenizer.kind": ("bpe", "unigram", "sentencepiece")},
     refuses=(
+        *CTRANSLATE2.refuses,
         Limit("several target languages", _has_targets, "train a model of one direction"),
         Limit(
             "unknown languages",

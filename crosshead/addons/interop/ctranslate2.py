@@ -17,6 +17,7 @@ from torch import Tensor
 
 from crosshead.addons.interop.base import (
     EXAMPLE,
+    OTHER_WIDTHS,
     OWN_POSITIONS,
     Export,
     ForeignSearch,
@@ -253,7 +254,7 @@ print(decode(found.{found}[0]))
 
 
 _STACK = {
-    "model.score": ("scaled-dot", "dot", "general"),
+    "model.score": ("scaled-dot", "dot"),
     "model.pattern": ("full",),
     "model.positions": OWN_POSITIONS,
 }
@@ -266,6 +267,7 @@ CTRANSLATE2 = Export(
     modules=("ctranslate2",),
     writes_with=("ctranslate2",),
     accepts={**_STACK, "decode.sample": (False,)},
+    refuses=(OTHER_WIDTHS,),
     types={
         "float32": Tolerance(1e-3, 1e-4, 1),
         "int8": Tolerance(0.5, 0.03, 20),

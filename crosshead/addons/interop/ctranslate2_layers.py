@@ -1,6 +1,6 @@
 """The layers of a Transformer as CTranslate2's specification of them.
 
-Axes: `H` heads, `E` width of a head in CTranslate2, `N` positions.
+Axes: `H` heads, `D` model width, `N` positions.
 """
 
 import importlib
@@ -22,7 +22,6 @@ from crosshead.addons.interop.weights import (
 )
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
-from crosshead.attention.scores import General
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.models.language import LanguageConfig
@@ -49,11 +48,6 @@ FEWEST_POSITIONS = 1024
 def positions_written(bundle: TextBundle) -> int:
     """Return the number of positions of a written table: all that the model reads or produces."""
     return max(FEWEST_POSITIONS, bundle.config.longest_source + 1, longest_output(bundle) + 1)
-
-
-def _width(config: StackConfig) -> int:
-    """Return the width of a head's queries, keys and values in CTranslate2, E."""
-    return max(config.key_width, config.value_width)
 
 
 def filled_spec(bundle: TextBundle, bias: Tensor) -> Any:
@@ -91,7 +85,6 @@ def filled_spec(bundle: TextBundle, bias: Tensor) -> Any:
     found: dict[str, Any] = {}
     for name, mine in model.named_modules():
         if isinstance(mine, MultiHeadAttention):
-            weights |= {f"{name}.{end}": each for end, each in rewritten(mine, config).items()}
             prefix = named[f"{name}.query.weight"].rsplit("/", 2)[0]
             scores = _scores(mine, config, positions, causal=not prefix.startswith("encoder"))
             found |= {f"{prefix}/{end}": each for end, each in scores.items()}
@@ -113,7 +106,6 @@ def filled_spec(bundle: TextBundle, bias: Tensor) -> Any:
 def _settings(config: StackConfig) -> dict[str, Any]:
     """Return the settings that the specifications of encoder and decoder share."""
     kinds = importlib.import_module("ctranslate2.specs.common_spec").Activation
-    width = _width(config)
     numbered = {ours: number for number, ours in ACTIVATIONS.items()}
     return {
         "pre_norm": config.norm == "pre",
@@ -123,7 +115,6 @@ def _settings(config: StackConfig) -> dict[str, Any]:
         "rotary_dim": config.key_width if config.positions == "rotary" else None,
         "rotary_interleave": False,
         "num_heads_kv": None if config.kv_heads == config.heads else config.kv_heads,
-        "head_dim": None if width * config.heads == config.d_model else width,
     }
 
 
@@ -152,15 +143,14 @@ def _scores(
 ) -> dict[str, Any]:
     """Return how an attention scores: the factor of its products, and its tables of distances."""
     score = mine.score.score if isinstance(mine.score, Biased) else mine.score
-    scale = 1.0 if isinstance(score, General) else getattr(score, "scale", None)
+    scale = getattr(score, "scale", None)
     found: dict[str, Any] = {
         "queries_scale": np.float32(config.key_width**-0.5 if scale is None else scale)
     }
     if isinstance(mine.score, ShawKeys):
         assert isinstance(mine.combine, ShawValues)
         for name, part in (("keys", mine.score), ("values", mine.combine)):
-            vectors = _widened(part.vectors.table, _width(config))
-            found[f"relative_position_{name}"] = numbers(vectors)
+            found[f"relative_position_{name}"] = numbers(part.vectors.table)
     elif isinstance(mine.score, Biased):
         table, furthest = _bias_table(mine.score.bias, positions, causal=causal)
         found["relative_attention_bias"] = table
@@ -181,37 +171,6 @@ def _bias_table(bias: Any, positions: int, *, causal: bool) -> tuple[np.ndarray,
     one_side = bias(distances).T
     table = numbers(one_side if causal else torch.cat((one_side, one_side)))
     return table, 4 * positions  # CTranslate2 puts larger distances into one bucket
-
-
-def rewritten(mine: MultiHeadAttention, config: StackConfig) -> dict[str, Tensor]:
-    """Return the weights of an attention whose heads have one width for keys and values.
-
-    The matrix of the score `general` is multiplied into the queries.
-    """
-    score = mine.score.score if isinstance(mine.score, Biased) else mine.score
-    found, width, kv_heads = {}, _width(config), config.kv_heads or config.heads
-    for end in ("weight", "bias"):
-        query = getattr(mine.query, end).detach().unflatten(0, (config.heads, config.key_width))
-        if isinstance(score, General):
-            matrix = score.weight.detach().double()
-            query = torch.einsum("hea,he...->ha...", matrix, query.double()).float()
-        widths = (config.key_width, config.value_width)
-        both = getattr(mine.key_value, end).detach()
-        parts = both.split([kv_heads * each for each in widths])
-        heads = [part.unflatten(0, (-1, each)) for part, each in zip(parts, widths, strict=True)]
-        found[f"query.{end}"] = _widened(query, width, 1).flatten(0, 1)
-        found[f"key_value.{end}"] = torch.cat(
-            [_widened(each, width, 1).flatten(0, 1) for each in heads]
-        )
-    output = mine.output.weight.detach().unflatten(1, (config.heads, config.value_width))
-    return {**found, "output.weight": _widened(output, width, 2).flatten(1)}
-
-
-def _widened(x: Tensor, width: int, axis: int = 1) -> Tensor:
-    """Return a tensor with zeros at the end of an axis, so that it has this width."""
-    shape = [*x.shape]
-    shape[axis] = width - x.shape[axis]
-    return torch.cat([x, x.new_zeros(shape)], axis)
 
 
 def numbers(x: Tensor) -> np.ndarray:

@@ -1,13 +1,12 @@
-"""Rewritten attention computes the same as the model's own."""
+"""Tables of distances and positions hold what the model computes."""
 
 import dataclasses
 
 import numpy as np
 import torch
 
-from crosshead.addons.interop.ctranslate2_layers import _bias_table, positions_written, rewritten
+from crosshead.addons.interop.ctranslate2_layers import _bias_table, positions_written
 from crosshead.attention.relative import ALiBi, T5Buckets, t5_bucket
-from crosshead.attention.scores import General
 from tests.addons.interop.small_bundles import small_bundle
 
 
@@ -33,16 +32,3 @@ def test_t5_keeps_its_own_table() -> None:
     bias = T5Buckets(3, causal=True)
     table, furthest = _bias_table(bias, 1024, causal=True)
     assert table.shape == (32, 3) and furthest == 128
-
-
-def test_the_score_general_is_a_projection_of_queries() -> None:
-    model = small_bundle({"score": "general"}).model
-    attention = model.decoder.layers[0].cross_attention
-    assert isinstance(attention.score, General)
-    folded = rewritten(attention, model.config)
-    x, keys = torch.randn(1, 3, 16), torch.randn(1, 4, 5, 4)
-    query = attention.query(x).unflatten(-1, (4, 4)).transpose(1, 2)
-    scores = attention.score(query, keys)
-    found = x @ folded["query.weight"].T + folded["query.bias"]
-    found = found.unflatten(-1, (4, 4)).transpose(1, 2) @ keys.transpose(-2, -1)
-    torch.testing.assert_close(found, scores)

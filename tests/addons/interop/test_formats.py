@@ -36,7 +36,7 @@ def test_a_refusal_names_every_option_and_what_works() -> None:
     with pytest.raises(ConfigError) as refusal:
         check_expressible(bundle, export_to("ctranslate2"))
     assert str(refusal.value) == (
-        "ctranslate2 cannot express model.score = additive (only scaled-dot or dot or general); "
+        "ctranslate2 cannot express model.score = additive (only scaled-dot or dot); "
         "model.pattern = window (only full): train with other settings"
     )
     assert not formats_for(bundle)
