@@ -180,11 +180,14 @@ def _lacks_pieces(bundle: TextBundle) -> bool:
     )
 
 
+_POSITIONS = tuple(each for each in OWN_POSITIONS if each not in ("shaw", "t5"))
+"""The positions without learned vectors or biases of distances."""
+
 ONNX = Export(
     name="onnx",
     extra="export",
     modules=("onnxruntime",),
-    accepts={**ACCEPTS, "model.positions": OWN_POSITIONS},
+    accepts={**ACCEPTS, "model.positions": _POSITIONS},
     refuses=(
         WITHOUT_CONTROL,
         OTHER_WIDTHS,

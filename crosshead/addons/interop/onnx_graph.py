@@ -54,8 +54,8 @@ def encoder_graph(weights: Weights) -> bytes:
     span = Span(graph, graph.whole("zero", [0]), graph.size("input_ids", 1))
     name, _, _ = bart_matrices(model.config)
     x = graph.embedded(name, "input_ids", model.source_embeddings, span)
-    attentions = [each.attention for each in model.encoder.layers]
-    for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
+    positions = positions_of(model.encoder.layers[0].attention, graph, span, weights.length)
+    for layer in range(model.config.encoder_layers):
         prefix = f"model.encoder.layers.{layer}"
         name = f"{prefix}.self_attn"
         y = graph.before(x, f"{name}_layer_norm")
@@ -87,8 +87,8 @@ def decoder_graph(weights: Weights) -> bytes:
     x = graph.embedded(name, graph.target_rows("input_ids"), model.target_embeddings, span)
     causal = graph.causal_bias(span)
     padding = graph.padding_bias("encoder_attention_mask")
-    attentions = [each.self_attention for each in model.decoder.layers]
-    for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
+    positions = positions_of(model.decoder.layers[0].self_attention, graph, span, weights.length)
+    for layer in range(config.decoder_layers):
         prefix = f"model.decoder.layers.{layer}"
         name = f"{prefix}.self_attn"
         y = graph.before(x, f"{name}_layer_norm")
@@ -198,9 +198,9 @@ class _Graph(Nodes):
         scale = self.number("attention_scale", width**-0.5)
         scaled = self.add("Mul", [query, scale])
         products = self.add("MatMul", [scaled, self.add("Transpose", [key], perm=[0, 1, 3, 2])])
-        scores = positions.scored(scaled, products)
+        scores = positions.scored(products)
         weights = self.add("Softmax", [self.add("Add", [scores, bias])], axis=-1)
-        sums = positions.combined(weights, self.add("MatMul", [weights, value]))
+        sums = self.add("MatMul", [weights, value])
         both = self.add("Transpose", [sums], perm=[0, 2, 1, 3])
         joined = self.add("Reshape", [both, self.whole("join", [0, 0, self.config.d_model])])
         return self.linear(joined, f"{prefix}.out_proj")

@@ -1,11 +1,6 @@
 """A small builder of ONNX graphs, a node at a time, and positions that act in attention as nodes.
 
-A graph computes the distances of its queries and keys once. A table holds the bias or the vector of
-each distance up to a furthest one. Larger distances have the bias or vector of the furthest one, so
-a table fits texts of any length.
-
-Axes: `B` batch, `H` heads, `T` query positions, `K` key positions, `E` width of a head, `F` the
-furthest distance of a table, `N` positions of a table.
+Axes: `B` batch, `H` heads, `T` query positions, `K` key positions, `E` width of a head.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +12,7 @@ import torch
 from crosshead.addons.interop.ctranslate2_layers import numbers
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.positions import Rotary
-from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
+from crosshead.attention.relative import ALiBi, Biased
 
 
 class Nodes:
@@ -101,23 +96,14 @@ class Span:
         axis = self._graph.whole("first_axis", [0])
         return self._graph.add("Slice", [table, self._start, self._end, axis])
 
-    def indices(self, furthest: int) -> str:
-        """Return the index of each distance in a table from `-furthest` to `furthest`, "T K"."""
-        graph = self._graph
-        ends = (graph.whole(f"scalar_{each}", [each]) for each in (-furthest, furthest))
-        limits = [graph.add("Squeeze", [each]) for each in ends]
-        return graph.add("Add", [graph.add("Clip", [self.distances, *limits]), limits[1]])
-
 
 class Positions(NamedTuple):
     """Steps of an attention at which positions act; by default they do not."""
 
     rotated: Callable[[str], str] = lambda x: x
     """Rotates new queries or keys, "B H T E", by their positions."""
-    scored: Callable[[str, str], str] = lambda query, scores: scores
-    """Adds those of the distances to the scores of a query, "B H T K"."""
-    combined: Callable[[str, str], str] = lambda weights, sums: sums
-    """Adds those of the distances, by their weights, to the sums of values, "B H T E"."""
+    scored: Callable[[str], str] = lambda scores: scores
+    """Adds the biases of the distances to scores, "B H T K"."""
 
 
 def _rotary(graph: Nodes, span: Span, rotary: Rotary, length: int) -> Positions:
@@ -141,35 +127,16 @@ def _rotary(graph: Nodes, span: Span, rotary: Rotary, length: int) -> Positions:
     return Positions(rotated=rotated)
 
 
-def _biases(graph: Nodes, bias: str) -> Positions:
-    """Return positions by which each head has a bias for the distance."""
-    return Positions(scored=lambda query, scores: graph.add("Add", [scores, bias]))
-
-
-def _vectors(graph: Nodes, keys: str, values: str) -> Positions:
-    """Return positions by which keys and values have a further vector: q . (k + a), and v + a."""
-
-    def added(equation: str, left: str, vectors: str, x: str) -> str:
-        return graph.add("Add", [x, graph.add("Einsum", [left, vectors], equation=equation)])
-
-    return Positions(
-        scored=lambda query, scores: added("bhte,tke->bhtk", query, keys, scores),
-        combined=lambda weights, sums: added("bhtk,tke->bhte", weights, values, sums),
-    )
-
-
-def positions_of(
-    attentions: Sequence[MultiHeadAttention], graph: Nodes, span: Span, length: int
-) -> list[Positions]:
-    """Return the positions of each layer of self-attention of a stack."""
-    rotary, score = attentions[0].rotate, attentions[0].score
+def positions_of(attention: MultiHeadAttention, graph: Nodes, span: Span, length: int) -> Positions:
+    """Return the positions of a stack, which act alike in each self-attention."""
+    rotary, score = attention.rotate, attention.score
     if isinstance(rotary, Rotary):
-        return [_rotary(graph, span, rotary, length)] * len(attentions)
-    if isinstance(score, Biased) and isinstance(score.bias, ALiBi):
-        return [_biases(graph, _linear_biases(graph, span, score.bias))] * len(attentions)
-    if isinstance(score, Biased | ShawKeys):
-        return [_by_distance(each, graph, span, layer) for layer, each in enumerate(attentions)]
-    return [Positions()] * len(attentions)
+        return _rotary(graph, span, rotary, length)
+    if isinstance(score, Biased):
+        assert isinstance(score.bias, ALiBi)
+        biases = _linear_biases(graph, span, score.bias)
+        return Positions(scored=lambda scores: graph.add("Add", [scores, biases]))
+    return Positions()
 
 
 def _linear_biases(graph: Nodes, span: Span, bias: ALiBi) -> str:
@@ -177,21 +144,3 @@ def _linear_biases(graph: Nodes, span: Span, bias: ALiBi) -> str:
     slopes = graph.tensor("slopes", numbers(bias(torch.tensor([1])))[..., None])
     real = graph.add("Cast", [span.distances], to=graph.types.FLOAT)
     return graph.add("Mul", [graph.add("Abs", [real]), slopes])
-
-
-def _by_distance(mine: MultiHeadAttention, graph: Nodes, span: Span, layer: int) -> Positions:
-    """Return learned biases or vectors of a layer's own."""
-    score, combine = mine.score, mine.combine
-    if isinstance(score, Biased):
-        assert isinstance(score.bias, T5Buckets)
-        furthest = score.bias.furthest
-        table = score.bias(torch.arange(-furthest, furthest + 1))
-        name = graph.tensor(f"biases.{layer}", numbers(table))
-        return _biases(graph, graph.add("Gather", [name, span.indices(furthest)], axis=1))
-    assert isinstance(score, ShawKeys) and isinstance(combine, ShawValues)
-    found = []
-    for name, vectors in (("keys", score.vectors), ("values", combine.vectors)):
-        table = vectors(torch.arange(-vectors.furthest, vectors.furthest + 1))
-        rows = graph.tensor(f"{name}.{layer}", numbers(table))
-        found.append(graph.add("Gather", [rows, span.indices(vectors.furthest)]))
-    return _vectors(graph, *found)
