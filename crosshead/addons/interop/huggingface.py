@@ -4,7 +4,7 @@ Post-norm models become `MarianMTModel`, pre-norm ones `PegasusForConditionalGen
 compute sinusoids in halves, so the axes of a model with interleaved sinusoids are reordered.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ def _weights(
 ) -> dict[str, Tensor]:
     """Return the weights by Hugging Face's names, for a number of positions."""
     config = model.config
-    found = to_bart(config, dict(rewritten(model)), rows)
+    found = to_bart(config, with_repeated_heads(model), rows)
     if config.positions == "sinusoidal":
         width = torch.arange(config.d_model)
         halves = torch.cat([width[0::2], width[1::2]])
@@ -189,16 +189,6 @@ def _weights(
         table = sinusoidal(length, config.d_model, pairing="halves")
         found |= {name: table.clone() for name in TABLES}
     return found
-
-
-def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key)."""
-    config = model.config
-    for name, each in with_repeated_heads(model).items():
-        if ".query." in name and config.score == "dot":
-            yield name, each * config.key_width**0.5
-        else:
-            yield name, each
 
 
 def _reordered(name: str, weight: Tensor, order: Tensor) -> Tensor:
@@ -227,7 +217,7 @@ def _unequal_matrices(bundle: TextBundle) -> bool:
 
 
 ACCEPTS: dict[str, tuple[object, ...]] = {
-    "model.score": ("scaled-dot", "dot"),
+    "model.score": ("scaled-dot",),
     "model.pattern": ("full",),
     "tokenizer.kind": ("bpe", "unigram", "sentencepiece"),
     "decode.sample": (False,),

@@ -35,7 +35,7 @@ from crosshead.addons.interop.generation import (
     write_files,
     write_generation,
 )
-from crosshead.addons.interop.huggingface import ACCEPTS, rewritten, settings
+from crosshead.addons.interop.huggingface import ACCEPTS, settings
 from crosshead.addons.interop.onnx_graph import Weights, decoder_graph, encoder_graph
 from crosshead.addons.interop.onnx_runtime import (
     CONFIG,
@@ -54,7 +54,7 @@ from crosshead.addons.interop.tokenizer_json import (
     tokenizer_json,
     tokenizer_settings,
 )
-from crosshead.addons.interop.weights import to_bart
+from crosshead.addons.interop.weights import to_bart, with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.transformer import Transformer
 from crosshead.text.imported import ImportedTokenizer
@@ -125,7 +125,7 @@ def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
     """Return the weights of a bundle's model in the form of the graphs."""
     model = bundle.model
     assert isinstance(model, Transformer)
-    values = dict(rewritten(model))
+    values = with_repeated_heads(model)
     # No library needs to know the tokens that search never produces: the graph excludes them.
     values["projection.bias"] = output_bias(model.projection.bias, bundle)
     rows = [foreign_ids(each) for each in (bundle.source_tokenizer, bundle.target_tokenizer)]

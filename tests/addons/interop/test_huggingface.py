@@ -35,7 +35,7 @@ def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        {"norm": "pre", "kv_heads": 2, "score": "dot", "output_bias": True, "start": "pad"},
+        {"norm": "pre", "kv_heads": 2, "output_bias": True, "start": "pad"},
         {"tie": "none", "activation": "swish", "kv_heads": 1, "positions": "sinusoidal-halves"},
     ],
     ids=["pegasus", "marian"],

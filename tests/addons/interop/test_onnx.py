@@ -27,7 +27,7 @@ def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        {"norm": "pre", "kv_heads": 2, "score": "dot", "output_bias": True, "start": "pad"},
+        {"norm": "pre", "kv_heads": 2, "output_bias": True, "start": "pad"},
         {"tie": "none", "activation": "gelu-tanh", "positions": "learned", "norm_eps": 1e-9},
         {"tie": "two-way", "norm": "pre", "positions": "none", "activation": "swish"},
     ],

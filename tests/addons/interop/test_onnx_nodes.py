@@ -53,11 +53,8 @@ def expected(bundle: TextBundle) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("positions", KINDS)
-@pytest.mark.parametrize("score", ["scaled-dot", "dot"])
-def test_the_logits_are_those_of_the_model_with_any_past(
-    positions: str, score: str, tmp_path: Path
-) -> None:
-    bundle = small_bundle({"positions": positions, "score": score, "norm": "pre"}, ends=False)
+def test_the_logits_are_those_of_the_model_with_any_past(positions: str, tmp_path: Path) -> None:
+    bundle = small_bundle({"positions": positions, "norm": "pre"}, ends=False)
     ONNX.write(bundle, "float32", tmp_path)
     model, wanted = OnnxModel(bundle, tmp_path), expected(bundle)
     allowed = [i for i in range(wanted.shape[-1]) if i not in bundle.forbidden]

@@ -338,7 +338,7 @@ def pegasus(directory: Path, **model: object) -> TextBundle:
     "model",
     [
         {"positions": "sinusoidal-halves"},
-        {"positions": "sinusoidal", "start": "pad", "activation": "swish", "score": "dot"},
+        {"positions": "sinusoidal", "start": "pad", "activation": "swish"},
     ],
 )
 def test_a_pegasus_that_crosshead_exports_comes_back(
