@@ -57,7 +57,7 @@ _BUILTIN = (
         weights=(huggingface.SAFE,),
         files=(
             *("config.json", "generation_config.json", "tokenizer_config.json", "*.spm"),
-            *("vocab.json", "target_vocab.json", "tokenizer.json", "merges.txt"),
+            *("vocab.json", "target_vocab.json", "tokenizer.json"),
         ),
     ),
     Format("onnx", (ONNX,)),

@@ -12,8 +12,6 @@ from crosshead.addons.interop.imports.huggingface import (
     CONFIG,
     KIND,
     NORM_EPS,
-    TOKENIZER,
-    VOCAB,
     Activation,
     HuggingFaceSettings,
     merge,
@@ -24,14 +22,14 @@ from crosshead.addons.interop.imports.values import Control, checked, text_bundl
 from crosshead.addons.interop.weights import ACTIVATIONS, GPT2_OUTPUT, TOKENS, gpt2_places
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.models.language import LanguageConfig
-from crosshead.text.imported import JsonTokenizer, parsed, tokenizers_library
+from crosshead.text.imported import JsonTokenizer, parsed
 from crosshead.text.pieces import CONTROL
 from crosshead.vocabulary import BOS, PAD, UNK
 
 MODEL_TYPE = "gpt2"
 """The `model_type` of these models."""
 
-TOKENIZER_JSON, MERGES = "tokenizer.json", "merges.txt"
+TOKENIZER_JSON = "tokenizer.json"
 
 
 class _Settings(HuggingFaceSettings):
@@ -111,20 +109,17 @@ def _shape(settings: _Settings, where: Path, absent: list[int]) -> LanguageConfi
 
 def _tokenizer(directory: ForeignDirectory, settings: _Settings, where: Path) -> JsonTokenizer:
     """Return the tokenizer of a directory."""
-    name = TOKENIZER_JSON if directory.has(TOKENIZER_JSON) else VOCAB
-    if not directory.has(name):
+    if not directory.has(TOKENIZER_JSON):
         raise ForeignModelError(
-            f"{directory.path}: has neither {TOKENIZER_JSON} nor {VOCAB} with {MERGES}; {AGAIN}"
+            f"{directory.path}: has no {TOKENIZER_JSON}; load its tokenizer with AutoTokenizer of "
+            "transformers, and write the file with save_pretrained"
         )
+    model = directory.bytes(TOKENIZER_JSON)
     try:
-        if name == TOKENIZER_JSON:
-            model = directory.bytes(TOKENIZER_JSON)
-        else:
-            model = _byte_level(directory, settings.eos_token_id)
         control = _control(parsed(model), settings, where)
         return JsonTokenizer(model, settings.vocab_size, control)
     except ValueError as error:
-        raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
+        raise ForeignModelError(f"{directory.path / TOKENIZER_JSON}: {error}; {AGAIN}") from None
 
 
 def _control(tokenizer: Any, settings: _Settings, where: Path) -> Control:
@@ -147,30 +142,6 @@ def _control(tokenizer: Any, settings: _Settings, where: Path) -> Control:
     # GPT-2 names its end token for several purposes; it stays the end alone.
     first, second, third = (None if each == end else each for each in wanted)
     return first, second, end, third
-
-
-def _byte_level(directory: ForeignDirectory, end: int | None) -> bytes:
-    """Return the `tokenizer.json` of byte-level BPE in the files `vocab.json` and `merges.txt`."""
-    library = tokenizers_library()
-    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
-    ids = directory.json(VOCAB)
-    lines = directory.bytes(MERGES).decode().split("\n")
-    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    if not all(len(each) == 2 for each in merges):
-        raise ForeignModelError(f"{directory.path / MERGES}: expected two pieces a line; {AGAIN}")
-    try:
-        found = library.Tokenizer(library.models.BPE(vocab=ids, merges=merges))
-        found.pre_tokenizer = library.pre_tokenizers.ByteLevel(
-            add_prefix_space=bool(options.get("add_prefix_space"))
-        )
-        found.decoder = library.decoders.ByteLevel()
-        found.add_special_tokens([piece for piece, index in ids.items() if index == end])
-    except Exception as error:  # the library raises no narrower class
-        raise ForeignModelError(
-            f"{directory.path / VOCAB}: no vocabulary of byte-level BPE with the merges of "
-            f"{MERGES} ({str(error)[:100]}); {AGAIN}"
-        ) from None
-    return str(found.to_str()).encode()
 
 
 def _named(weights: Mapping[str, Tensor], where: Path, *, tied: bool) -> dict[str, Tensor]:

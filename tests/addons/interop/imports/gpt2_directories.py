@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from tests.addons.interop.byte_level import END, byte_level
+from tests.addons.interop.byte_level import byte_level
 from tests.addons.interop.small_bundles import TEXT
 
 LINES = [*TEXT["source"], *TEXT["target"]]
@@ -34,9 +34,9 @@ def gpt2_model(pieces: int, **changes: Any) -> "transformers.GPT2LMHeadModel":
 
 
 def write_gpt2(
-    directory: Path, *, files: str = "tokenizer.json", pickled: bool = False, **changes: Any
+    directory: Path, *, pickled: bool = False, **changes: Any
 ) -> "transformers.GPT2LMHeadModel":
-    """Write a model with its tokenizer in one of the two forms, and return the model."""
+    """Write a model with its tokenizer, and return the model."""
     tokenizer = byte_level(LINES)
     model = gpt2_model(tokenizer.get_vocab_size(), **changes)
     model.save_pretrained(directory)
@@ -45,14 +45,7 @@ def write_gpt2(
         masks = {f"h.{n}.attn.bias": torch.ones(1, 1, 4, 4) for n in range(2)}
         torch.save({**body, **masks}, directory / "pytorch_model.bin")
         (directory / "model.safetensors").unlink()
-    if files == "tokenizer.json":
-        tokenizer.save(str(directory / files))
-    else:
-        stored = json.loads(tokenizer.to_str())["model"]
-        ids = {**stored["vocab"], END: tokenizer.token_to_id(END)}
-        (directory / "vocab.json").write_text(json.dumps(ids))
-        merges = "".join(f"{' '.join(pair)}\n" for pair in stored["merges"])
-        (directory / "merges.txt").write_text(f"#version: 0.2\n{merges}")
+    tokenizer.save(str(directory / "tokenizer.json"))
     return model
 
 

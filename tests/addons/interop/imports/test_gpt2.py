@@ -37,7 +37,7 @@ def rows_of(bundle: TextBundle) -> list[int]:
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "usual": {},
-    "vocab.json and merges.txt, pickled": {"files": "vocab.json", "pickled": True},
+    "pickled": {"pickled": True},
     "untied, relu, wider, without scores' scale": {
         "tie_word_embeddings": False, "activation_function": "relu", "n_inner": 24,
         "scale_attn_weights": False, "layer_norm_epsilon": 1e-3,
@@ -121,9 +121,8 @@ def test_import_and_export_give_the_same_weights_and_settings(variant: str, tmp_
     left, right = (json.loads((each / "config.json").read_text()) for each in (first, done.path))
     for key in left.keys() & right.keys() - {"pad_token_id", "n_inner"}:
         assert left[key] == right[key], key
-    if VARIANTS[variant].get("files") is None:
-        left_file, right_file = (each / "tokenizer.json" for each in (first, done.path))
-        assert left_file.read_text() == right_file.read_text()
+    left_file, right_file = (each / "tokenizer.json" for each in (first, done.path))
+    assert left_file.read_text() == right_file.read_text()
 
 
 def test_a_model_of_crossheads_own_comes_back(tmp_path: Path) -> None:
@@ -217,7 +216,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tokenizer.json", b"\xff", "no tokenizer of the library tokenizers"),
         ("model.safetensors", b"x", "model.safetensors"),
         ("model.safetensors", None, "has neither model.safetensors nor pytorch_model.bin"),
-        ("tokenizer.json", None, "has neither tokenizer.json nor vocab.json"),
+        ("tokenizer.json", None, "has no tokenizer.json; load its tokenizer"),
     ],
 )
 def test_a_damaged_or_missing_file_is_named(
@@ -258,27 +257,3 @@ def test_a_tokenizer_that_cannot_encode_is_refused_in_a_line(
     with pytest.raises(ForeignModelError, match=rf"tokenizer\.json: {message}") as error:
         read(copied, "x")
     assert "\n" not in str(error.value)
-
-
-def test_a_prefix_space_is_that_of_the_settings(tmp_path: Path) -> None:
-    write_gpt2(tmp_path, files="vocab.json")
-    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
-    tokenizer = read(tmp_path, "x").bundle.target_tokenizer
-    assert tokenizer.encode("a dog") == tokenizer.encode(" a dog")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("merges.txt", "a b c\n", "merges.txt: expected two pieces a line"),
-        ("merges.txt", "\u0120 qqq\n", "vocab.json: no vocabulary of byte-level BPE"),
-        ("vocab.json", '{"a": "b"}', "vocab.json: no vocabulary of byte-level BPE"),
-    ],
-)
-def test_damaged_vocabularies_are_refused(
-    name: str, text: str, message: str, tmp_path: Path
-) -> None:
-    write_gpt2(tmp_path, files="vocab.json")
-    (tmp_path / name).write_text(text)
-    with pytest.raises(ForeignModelError, match=message):
-        read(tmp_path, "x")

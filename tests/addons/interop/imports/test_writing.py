@@ -216,7 +216,6 @@ def test_of_a_repository_only_files_of_a_model_are_read_and_a_pickle_last() -> N
     names = [
         "config.json",
         "tokenizer.json",
-        "merges.txt",
         "source.spm",
         "opus.vocab.yml",
         "shared_vocabulary.json",
