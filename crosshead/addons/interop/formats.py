@@ -9,7 +9,7 @@ from typing import Annotated
 
 from crosshead.addons.interop.argos import ARGOS, read_package
 from crosshead.addons.interop.base import Export, Format, Imported
-from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE, SEARCH
+from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
 from crosshead.addons.interop.gpt2 import GPT2
 from crosshead.addons.interop.huggingface import HUGGINGFACE
 from crosshead.addons.interop.imports import ctranslate2, gpt2, huggingface, marian
@@ -47,7 +47,7 @@ _BUILTIN = (
         (CTRANSLATE2, CTRANSLATE2_LANGUAGE),
         ctranslate2.read,
         weights=(ctranslate2.MODEL,),
-        files=("config.json", SEARCH, "*vocabulary.json", "*.spm", "*.model"),
+        files=("config.json", "*vocabulary.json", "*.spm", "*.model"),
     ),
     Format("argos", (ARGOS,), read_package),
     Format(

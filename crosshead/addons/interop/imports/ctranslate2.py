@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, Imported
-from crosshead.addons.interop.ctranslate2 import SEARCH
 from crosshead.addons.interop.ctranslate2_layers import ACTIVATIONS, BIAS, MATRICES
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -27,7 +26,6 @@ from crosshead.addons.interop.imports.reading import (
 from crosshead.addons.interop.imports.values import (
     ForeignSettings,
     checked,
-    lost,
     sinusoids,
     translation_bundle,
     vocabulary,
@@ -99,24 +97,14 @@ class _Settings(ForeignSettings):
     layer_norm_epsilon: float | None = None
 
 
-class _Search(ForeignSettings):
-    """The settings in `search.json` that come along, with the defaults of `translate_batch`."""
-
-    beam_size: int = 2
-    max_decoding_length: int = 256
-    min_decoding_length: int = 1
-    length_penalty: float = 1.0
-
-
 Variables = dict[str, np.ndarray[Any, Any]]
 
 
 def read(path: Path, name: str) -> Imported:
     """Return the Transformer of a directory as a bundle."""
-    directory = ForeignDirectory(path)
-    search, notes = _stored_search(directory)
-    found = read_model(directory, name, KIND, search=search)
-    return Imported(found.bundle, [*notes, *found.notes])
+    found = read_model(ForeignDirectory(path), name, KIND)
+    note = "CTranslate2 stores no search settings: the bundle has a beam of 4 and no length penalty"
+    return Imported(found.bundle, [note, *found.notes])
 
 
 def read_model(
@@ -148,7 +136,7 @@ def read_model(
         first = "pad" if settings.decoder_start_token in _PADDING else "bos"
     config = _shape(variables, weights, settings, where, first)
     positions = len(variables["encoder/position_encodings/encodings"])
-    decode, longest = _limits(search, positions, where.with_name(SEARCH))
+    decode, longest = _limits(search, positions)
     notes = []
     if not settings.add_source_eos:
         notes.append(
@@ -170,46 +158,22 @@ def read_model(
     return Imported(bundle, notes)
 
 
-def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, list[str]]:
-    """Return the search settings that an export of crosshead stores, and notes about others."""
-    if not directory.has(SEARCH):
-        return None, [
-            f"CTranslate2 stores no search settings, and there is no {SEARCH} of an export by "
-            "crosshead: the bundle has a beam of 4 and no length penalty"
-        ]
-    stored, where = directory.json(SEARCH), directory.path / SEARCH
-    found = checked(_Search, stored, where)
-    search = ForeignSearch(
-        found.beam_size,
-        found.length_penalty,
-        found.max_decoding_length,
-        min_length=found.min_decoding_length,
-    )
-    others = stored.keys() - _Search.model_fields.keys()
-    return search, lost((key, stored[key]) for key in sorted(others) if stored[key])
-
-
-def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[DecodeConfig, int]:
+def _limits(search: ForeignSearch | None, positions: int) -> tuple[DecodeConfig, int]:
     """Return the search settings of a bundle, and its longest source.
 
     CTranslate2 limits the tokens of an output, and crosshead those beyond the source. The longest
-    source and the limit beyond it are such that their outputs have CTranslate2's limit. An export
-    by crosshead whose limit beyond the source is the usual one comes back with its longest source.
+    source is such that its outputs have CTranslate2's limit.
     """
     usual = DecodeConfig(length_penalty=0.0, length_offset=0.0, min_length=1)
     if search is None:
         return usual, positions - 1
-    most = max(search.max_length, 1)
-    extra = usual.max_extra if most > usual.max_extra + 1 else most // 2
-    values = {
+    changes = {
         "beam": search.beam,
         "length_penalty": search.length_penalty,
-        "length_offset": 0.0,
-        "max_extra": extra,
         "min_length": search.min_length,
     }
-    longest = max(1, min(most - 1 - extra, positions - 1))
-    return checked(DecodeConfig, values, where), longest
+    longest = max(1, min(search.max_length - 1 - usual.max_extra, positions - 1))
+    return usual.model_copy(update=changes), longest
 
 
 def _starts_at_zero(variables: Variables) -> bool:

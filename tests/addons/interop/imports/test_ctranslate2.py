@@ -1,7 +1,6 @@
 """Imports of CTranslate2's Transformers compute what CTranslate2 computes."""
 
 import contextlib
-import dataclasses
 import importlib
 import json
 import shutil
@@ -14,7 +13,6 @@ import torch
 
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
 from crosshead.addons.interop.ctranslate2_model import library
-from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.ctranslate2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.verify import own_log_probs
@@ -230,56 +228,12 @@ def test_bfloat16_weights_are_those_of_the_file(tmp_path: Path, positions: str) 
     assert differences(again, tmp_path, ends=True) < 0.05
 
 
-def test_an_export_by_crosshead_comes_back_with_its_search_and_its_longest_source(
-    tmp_path: Path,
-) -> None:
-    small = small_bundle()
-    decode = DecodeConfig(beam=3, length_penalty=0.7, length_offset=0, min_length=1)
-    config = small.config.model_copy(update={"longest_source": 37, "decode": decode})
-    bundle = dataclasses.replace(small, config=config)
-    done = export(bundle, "ctranslate2", tmp_path / "first", verify=False)
-    found = read(done.path, "x")
-    assert found.notes == [] and found.bundle.config.decode == decode
-    assert found.bundle.config.longest_source == 37
-    again = export(found.bundle, "ctranslate2", tmp_path / "second", verify=False)
-    one, other = (each.path / "search.json" for each in (done, again))
-    assert one.read_text() == other.read_text()
-
-
-@pytest.mark.parametrize(
-    ("search", "beam", "longest", "notes"),
-    [
-        (None, 4, 1023, 1),
-        ({}, 2, 205, 0),
-        ({"beam_size": 5, "max_decoding_length": 11}, 5, 5, 0),
-        ({"max_decoding_length": 1}, 2, 1, 0),
-        ({"min_decoding_length": 2, "no_repeat_ngram_size": 3}, 2, 205, 1),
-    ],
-)
-def test_the_limits_are_those_of_the_search_settings(
-    exported: Path,
-    tmp_path: Path,
-    search: dict[str, int] | None,
-    beam: int,
-    longest: int,
-    notes: int,
-) -> None:
-    copied = Path(shutil.copytree(exported, tmp_path / "copied"))
-    if search is not None:
-        (copied / "search.json").write_text(json.dumps(search))
-    found = read(copied, "x")
+def test_a_model_has_no_search_settings(exported: Path) -> None:
+    found = read(exported, "x")
     config = found.bundle.config
-    assert (config.decode.beam, config.longest_source, len(found.notes)) == (beam, longest, notes)
-    assert config.decode.min_length == (search or {}).get("min_decoding_length", 1)
-    penalty = 0 if search is None else 1  # CTranslate2's default, where a search is stored
-    assert (config.decode.length_penalty, config.decode.length_offset) == (penalty, 0)
-
-
-def test_a_wrong_search_is_refused(exported: Path, tmp_path: Path) -> None:
-    copied = Path(shutil.copytree(exported, tmp_path / "copied"))
-    (copied / "search.json").write_text('{"beam_size": 0}')
-    with pytest.raises(ForeignModelError, match=r"search\.json: beam: expected"):
-        read(copied, "x")
+    assert (config.decode.beam, config.longest_source, len(found.notes)) == (4, 1023, 1)
+    assert (config.decode.length_penalty, config.decode.length_offset) == (0, 0)
+    assert config.decode.min_length == 1
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,6 @@ def test_of_a_repository_only_files_of_a_model_are_read_and_a_pickle_last() -> N
         "opus.vocab.yml",
         "shared_vocabulary.json",
         "model.bin",
-        "search.json",
         "README.md",
     ]
     others = ["run.py", "tf_model.h5", "x/config.json", "x/pytorch_model.bin", "training.pkl"]
