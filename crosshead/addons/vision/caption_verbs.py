@@ -22,8 +22,7 @@ from crosshead.tasks.translation.verbs.translate import OutputOption
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead caption runs/scenes image.png\n"
-    "  crosshead caption runs/scenes photos/*.jpg --jsonl --output captions.jsonl\n"
-    "  crosshead caption runs/scenes a.png b.png --plot sheet.png --layer 2 --head 1"
+    "  crosshead caption runs/scenes photos/*.jpg --jsonl --output captions.jsonl"
 )
 def caption(
     bundle: BundleArgument,
@@ -42,27 +41,6 @@ def caption(
             "the best one, as text). The beam must be at least as large.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PICTURE",
-            help="Draw each image with one map of the cross-attention per word into this .png, "
-            ".svg or .pdf.",
-        ),
-    ] = None,
-    layer: Annotated[
-        int | None,
-        typer.Option(
-            metavar="L",
-            help="Layer of --plot, counted from 1 (default: the mean over all layers).",
-        ),
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option(
-            metavar="H", help="Head of --plot, counted from 1 (default: the mean over all heads)."
-        ),
-    ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
@@ -73,25 +51,12 @@ def caption(
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
     the key `error`.
     """
-    from crosshead.addons.vision.attention_maps import draw_word_maps, word_maps
     from crosshead.addons.vision.caption_pipeline import ImageCaptioner
     from crosshead.cli.arguments import check_outputs, search_settings
-    from crosshead.errors import UserError
-    from crosshead.inspection.drawing import check_picture
-    from crosshead.inspection.record import numbered
     from crosshead.tasks.loading import load_as
 
-    if plot is not None:
-        check_picture(plot)
-    elif layer is not None or head is not None:
-        raise UserError(
-            "--layer and --head choose what --plot draws; give --plot, or leave them out"
-        )
-    check_outputs({"--output": output, "--plot": plot}, images, bundle)
+    check_outputs({"--output": output}, images, bundle)
     captioner = load_as(ImageCaptioner, bundle, device, threads)
-    modules = captioner.model.attentions()["cross"]
-    numbered("layer", layer, len(modules), "cross")
-    numbered("head", head, modules[0].heads, "cross")
     flags = {"beam": beam, "length_penalty": length_penalty}
     decode = search_settings(captioner.bundle.config.decode, False, flags, n_best)
     read, broken = captioner.whole_images(images)
@@ -115,10 +80,5 @@ def caption(
     text = "".join(line for image in images for line in lines(image))
     with open_output(output) as write:
         write(text.encode(errors="backslashreplace"))
-    if plot is not None:
-        shown = [(read[image], best.text) for image, (best, *_) in found.items()]
-        maps = [word_maps(captioner, *each) for each in shown if each[1].split()]
-        if maps:  # a model that has learned little may write no words
-            draw_word_maps(maps, layer=layer, head=head, path=plot)
     if broken:
         raise typer.Exit(2)

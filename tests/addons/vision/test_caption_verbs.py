@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.vision.caption_pipeline import ImageCaption, ImageCaptioner
 from crosshead.cli import run
-from crosshead.errors import ConfigError
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.text.written import write, write_captions
 
@@ -68,12 +66,10 @@ def test_each_of_the_best_captions_has_a_line(
 
 
 @pytest.mark.slow
-def test_a_sheet_of_maps_is_drawn(
+def test_the_maps_of_a_head_are_drawn(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    image, sheet = folder / "images" / "000.png", tmp_path / "sheet.png"
-    text = output_of(["caption", folder / "run", image, "--plot", sheet], capfd)
-    assert sheet.exists() == bool(text.strip())
+    image = folder / "images" / "000.png"
     heads = tmp_path / "heads.png"
     typed = ["attention", folder / "run", image, "--target", "a red circle", "--out", heads]
     typed += ["--layer", 1, "--head", 1]
@@ -98,21 +94,6 @@ def test_a_broken_image_is_named_and_the_others_have_captions(
     assert caption["image"] == str(whole)
     assert run(["caption", str(folder / "run"), str(broken)]) == 2
     assert capfd.readouterr().err.count("\n") == 1
-
-
-def test_captions_are_written_before_the_sheet_is_drawn(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*given: object, **more: object) -> None:
-        raise ConfigError("the sheet is too large")
-
-    dog = ImageCaption("a dog", -1.0, -1.0, ["a", "dog"])
-    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: [[dog]])
-    monkeypatch.setattr("crosshead.addons.vision.attention_maps.word_maps", refuse)
-    typed = ["caption", folder / "run", folder / "images" / "000.png", "--plot", "a.png"]
-    file = tmp_path / "captions.txt"
-    assert run(list(map(str, [*typed, "--output", file]))) == 2
-    assert file.read_text() == "a dog\n"
 
 
 def test_captions_are_scored_against_all_references(
@@ -144,16 +125,9 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
         "evaluate", model, *data, "--text", image
     )
     assert "writes captions of images" in refused("evaluate", model, "--text", data[3])
-    assert "give --plot" in refused("caption", model, image, "--layer", 1)
     assert "give --beam 3" in refused("caption", model, image, "--n-best", 3)
-    sheet = ["--plot", "a.png", "--output", folder / "no.txt"]
-    assert "layer" in refused("caption", model, image, *sheet, "--layer", 9)
-    assert "head" in refused("caption", model, image, *sheet, "--head", 99)
-    assert not (folder / "no.txt").exists()
     heads = ["--target", "", "--out", folder / "no.png"]
     assert "the target is empty" in refused("attention", model, image, *heads)
     assert "give its files: " in refused("attention", model, folder / "images", *heads[2:])
-    assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")
     assert "is the input file" in refused("caption", model, image, "--output", image)
-    assert "another --plot" in refused("caption", model, image, "--plot", image)
     assert "another --out" in refused("attention", model, image, "--out", image)
