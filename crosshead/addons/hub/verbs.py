@@ -20,7 +20,8 @@ def push(
         str,
         typer.Argument(
             metavar="ORG/NAME",
-            help="Repository on the hub: your name or an organisation's, and the model's name.",
+            help="Repository on the hub: your name or an organisation's, and the model's name. "
+            "ORG/NAME@BRANCH is another branch than main; a new one is made from main.",
         ),
     ],
     dry_run: Annotated[
@@ -38,13 +39,6 @@ def push(
             "default). If the repository exists and is public, the command stops.",
         ),
     ] = False,
-    revision: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BRANCH",
-            help="Branch to upload to (default: main). A new one is made from main.",
-        ),
-    ] = None,
 ) -> None:
     """Upload a bundle to a model hub, the Hugging Face Hub by default.
 
@@ -58,10 +52,10 @@ def push(
     from crosshead.addons.hub.push import files_to_push, hub_page
     from crosshead.addons.hub.push import push as upload
     from crosshead.bundle.files import bundle_files, card_was_changed
-    from crosshead.bundle.places import CARD, HubName, hub_name
+    from crosshead.bundle.places import CARD, hub_name
 
-    named = hub_name(name) or HubName(name)
-    target = HubName(named.repository, revision or named.revision)
+    target = hub_name(name) or hub_name(f"hf://{name}")
+    assert target is not None
     if card_was_changed(bundle) and CARD in bundle_files(bundle):
         note(f"{bundle / CARD} was changed since the bundle was written; the changed card goes up")
     branch = target.revision or "main"

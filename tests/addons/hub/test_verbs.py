@@ -39,6 +39,8 @@ def test_a_dry_run_lists_what_would_go_and_asks_nobody(
         **sizes, "total": sum(sizes.values()),
     }  # fmt: skip
     assert f"{hub.address}/anna/en-de, branch main" in said and "Nothing was sent" in said
+    said = output_of(["push", BUNDLE, "anna/en-de@new", "--dry-run"], capfd)
+    assert f"{hub.address}/anna/en-de, branch new" in said
     assert hub.asked == []
 
 
