@@ -3,22 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from crosshead.addons.serving.errors import RequestError
 from crosshead.addons.serving.requests import (
-    Settings,
     State,
     client_of,
     header_key,
@@ -36,15 +28,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 AnyForm = TypeVar("AnyForm", bound=BaseModel)
 
 
-def _within_limit(number: int, info: ValidationInfo) -> int:
-    assert isinstance(info.context, Settings)
-    most = info.context.alternatives
-    if number > most:
-        raise PydanticCustomError("too_many", "must be <= {most}", {"most": most})
-    return number
+MOST_ALTERNATIVES = 9
+"""The largest number of further translations that a request may ask for."""
 
-
-Alternatives = Annotated[int, Field(ge=0), AfterValidator(_within_limit)]
+Alternatives = Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)]
 """The number of further translations."""
 
 
@@ -137,7 +124,7 @@ class Dialect:
             values = await read_values(state, request, address, self.repeated)
             client = client_of(state, request, self.no_key, values.get(self.secret))
         try:
-            return client, form.model_validate(values, context=state.settings)
+            return client, form.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0])[:50] if first["loc"] else "body"

@@ -56,7 +56,6 @@ class Settings:
     Attributes:
         characters: The largest number of characters of a request; 0 is no limit.
         texts: The largest number of texts of a request; 0 is no limit.
-        alternatives: The largest number of alternatives.
         body: The largest body in bytes.
         seconds: The time until a request's deadline.
         body_seconds: The time in which a body must have arrived.
@@ -64,7 +63,6 @@ class Settings:
 
     characters: int = 0
     texts: int = 1000
-    alternatives: int = 9
     body: int = 10 * 2**20
     seconds: float = 60.0
     body_seconds: float = 20.0

@@ -94,12 +94,6 @@ def serve(
     texts: Annotated[
         int, _number("N", "Largest number of texts in a request (default: 1000; 0 is no limit).", 0)
     ] = 1000,
-    alternatives: Annotated[
-        int,
-        _number(
-            "N", "Largest number of alternatives that a request may ask for (default: 9).", 0, 99
-        ),
-    ] = 9,
     body: Annotated[int, _number("MIB", "Largest body of a request in MiB (default: 10).")] = 10,
     rate: Annotated[
         int,
@@ -178,7 +172,7 @@ def serve(
             device=device,
             engines=engines_of(engine, kind, workers),
             limits=Limits(batch, memory * 2**20, waiting, max(1, waiting // 2)),
-            settings=Settings(characters, texts, alternatives, body * 2**20, timeout),
+            settings=Settings(characters, texts, body * 2**20, timeout),
             per_minute=rate,
             keys=None if keys is None else read_keys(keys),
             suggestions=suggestions,

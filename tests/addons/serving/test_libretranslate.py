@@ -130,7 +130,7 @@ def test_text_without_letters_is_not_detected(client: Client) -> None:
         (PAIR | {"q": "a", "alternatives": "many"},
          "Invalid request: alternatives parameter is not a number"),
         (PAIR | {"q": "a", "alternatives": 10},
-         "Invalid request: alternatives parameter must be <= 9"),
+         "Invalid request: alternatives parameter should be less than or equal to 9"),
         (PAIR | {"q": "a", "alternatives": -1},
          "Invalid request: alternatives parameter should be greater than or equal to 0"),
         (PAIR | {"q": 5}, "Invalid request: q parameter should be a valid string"),

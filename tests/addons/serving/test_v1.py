@@ -99,10 +99,10 @@ def test_limits(directory: Directory) -> None:
 
 
 def test_the_limits_are_open_to_everybody(directory: Directory) -> None:
-    settings = Settings(characters=5, texts=2, alternatives=3, body=1000)
+    settings = Settings(characters=5, texts=2, body=1000)
     with running(directory, settings, keys=Keys({})) as client:
         found = client.get("/v1/limits").json
-    assert found == {"characters": 5, "texts": 2, "alternatives": 3, "body_bytes": 1000}
+    assert found == {"characters": 5, "texts": 2, "alternatives": 9, "body_bytes": 1000}
 
 
 def test_many_wrong_values_are_refused_at_once(client: Client) -> None:

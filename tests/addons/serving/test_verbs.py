@@ -44,8 +44,7 @@ def test_the_settings_reach_the_server(tmp_path: Path, monkeypatch: pytest.Monke
     arguments = [
         "serve", "a", "en-de=b", "--port", "81", "--workers", "3", "--batch", "5", "--memory", "7",
         "--waiting", "9", "--timeout", "2", "--characters", "11", "--texts", "13",
-        "--alternatives", "1", "--body", "2", "--rate", "17", "--keys", str(tmp_path / "keys"),
-        "--glossaries", "terms",
+        "--body", "2", "--rate", "17", "--keys", str(tmp_path / "keys"), "--glossaries", "terms",
     ]  # fmt: skip
     assert run(arguments) == 0
     [config] = given
@@ -54,7 +53,7 @@ def test_the_settings_reach_the_server(tmp_path: Path, monkeypatch: pytest.Monke
     assert config.glossaries == Path("terms")
     limits, settings = config.limits, config.settings
     assert (limits.sentences, limits.memory, limits.waiting) == (5, 7 * 2**20, 9)
-    assert (settings.characters, settings.texts, settings.alternatives) == (11, 13, 1)
+    assert (settings.characters, settings.texts) == (11, 13)
     assert (settings.body, settings.seconds) == (2 * 2**20, 2.0)
     assert config.keys.find("k").name == "me"
 
