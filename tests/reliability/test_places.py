@@ -38,7 +38,7 @@ class Command(NamedTuple):
     """False to do as on a file system that cannot exchange two names."""
 
 
-DISTILL = "distill {in}/bundle --source {in}/source.txt --target {in}/target.txt --out set --beam 1"
+DISTILL = "distill {in}/bundle --source {in}/source.txt --out set --beam 1"
 CHECK = "data check --source {in}/source.txt --target {in}/target.txt --out checked"
 CTRANSLATE2 = "export {in}/bundle --to ctranslate2 --out exported --no-verify"
 ARGOS = "export {in}/bundle --to argos --out x.argosmodel --no-verify"

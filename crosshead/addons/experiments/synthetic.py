@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,9 +93,7 @@ class SyntheticPairs(NamedTuple):
     odd: Odd
 
 
-def distill(
-    translator: Translator, work: Synthesis, out: Path, original: Path | None
-) -> SyntheticPairs:
+def distill(translator: Translator, work: Synthesis, out: Path) -> SyntheticPairs:
     """Translate the sources of a training set with a teacher, and write both as a new set.
 
     The student learns from the teacher's best translations: sequence-level knowledge distillation.
@@ -103,14 +101,11 @@ def distill(
     Reference:
         Kim and Rush 2016, section 3.2.
     """
-    lines = _count(work.text, original)
+    lines = _count(work.text)
     with locked_directory(out):
         _translate(translator, work, out, lines)
         written = zip(iter_lines(work.text), iter_lines(out / TRANSLATIONS), strict=True)
-        human: Iterator[tuple[str, str]] = iter(())
-        if original is not None:
-            human = zip(iter_lines(work.text), iter_lines(original), strict=True)
-        return _write(out, translator, work.text, chain(human, written), reverse=False)
+        return _write(out, translator, work.text, written, reverse=False)
 
 
 def back_translate(
@@ -123,7 +118,7 @@ def back_translate(
     """
     if tag is not None:
         validate(TokenizerConfig, {"special": [tag]}, typed={"special": option("tag")})
-    lines = _count(work.text, None)
+    lines = _count(work.text)
     with locked_directory(out):
         _translate(translator, work, out, lines)
         before = "" if tag is None else f"{tag} "
@@ -132,22 +127,14 @@ def back_translate(
         return _write(out, translator, work.text, tagged, reverse=True)
 
 
-def _count(text: Path, original: Path | None) -> int:
+def _count(text: Path) -> int:
     """Return the number of lines to translate."""
-    counts = []
-    for path in (text, original):
-        if path is not None:
-            check_regular(path)
-            check_sentences(head_of(path), str(path))
-            counts.append(sum(1 for _ in iter_lines(path)))
-    if len(set(counts)) > 1:
-        raise DataError(
-            f"{text} has {counts[0]:,} lines but {original} {counts[1]:,}; each source line needs "
-            "a target line"
-        )
-    if not counts[0]:
+    check_regular(text)
+    check_sentences(head_of(text), str(text))
+    count = sum(1 for _ in iter_lines(text))
+    if not count:
         raise DataError(f"{text}: empty; expected text to translate")
-    return counts[0]
+    return count
 
 
 def _translate(translator: Translator, work: Synthesis, out: Path, lines: int) -> None:

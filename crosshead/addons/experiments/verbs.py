@@ -100,21 +100,13 @@ TRAIN.append(TrainOptions("experiments", _OPTIONS, further=_further))
 
 @app.command(
     epilog="\b\nExamples:\n"
-    "  crosshead distill runs/teacher --source train.en --target train.de --out data/distilled\n"
+    "  crosshead distill runs/teacher --source train.en --out data/distilled\n"
     "  crosshead distill runs/first runs/second --source train.en --out data/distilled"
 )
 def distill(
     bundles: BundlesArgument,
     source: SourceOption,
     out: OutOption,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="F",
-            help="File of human translations of --source. Their pairs come first in the new "
-            "training set (default: the teacher's translations alone).",
-        ),
-    ] = None,
     to: ToOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -126,8 +118,8 @@ def distill(
     """Write a training set with the translations of a teacher, for a smaller or faster model.
 
     The teacher, a model or an ensemble, translates all sources by beam search. A student that
-    learns from its translations often comes close to the teacher (Kim and Rush 2016). With --target
-    the student also learns from the human translations. A repeated pair is written once.
+    learns from its translations often comes close to the teacher (Kim and Rush 2016). A repeated
+    pair is written once.
 
     The command prints the command that trains a student on the new files. Without --preset student,
     the student has a thicker decoder: it is better and slower.
@@ -138,7 +130,7 @@ def distill(
     machine = device, threads, precision
     made = _made(
         bundles, source, out, False, flags, to, machine,
-        lambda translator, work: write_distilled(translator, work, out, target),
+        lambda translator, work: write_distilled(translator, work, out),
     )  # fmt: skip
     put(_next_command("--preset student ", made, ""))
 

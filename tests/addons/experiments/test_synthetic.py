@@ -43,35 +43,15 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
 
 
-def test_a_teacher_writes_the_targets_after_the_human_ones(
-    translator: Translator, text: Path, tmp_path: Path
-) -> None:
-    human = tmp_path / "human.txt"
-    human.write_text("".join(f"{word}!\n" if word else "\n" for word in WORDS))
-    work = Synthesis([STORED], text, GREEDY)
-    both = distill(translator, work, tmp_path / "both", human)
-    alone = distill(translator, work, tmp_path / "alone", None)
+def test_a_teacher_writes_the_targets(translator: Translator, text: Path, tmp_path: Path) -> None:
+    found = distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out")
     translated = translator.translate(WORDS, decode=GREEDY)
     best = {w: found[0].text for w, found in zip(WORDS, translated, strict=True)}
     kept = [word for word in dict.fromkeys(WORDS) if word and len(word) < 100]
-    assert (alone.source.name, alone.target.name) == ("train.en", "train.de")
-    assert lines(alone.source) == kept
-    assert lines(alone.target) == [best[word] for word in kept]
-    assert (alone.pairs, alone.left_out) == (7, {"with an empty side": 2, "repeated": 1})
-    originals = [word for word in dict.fromkeys(WORDS) if word]
-    assert lines(both.source) == originals + kept
-    assert lines(both.target) == [f"{word}!" for word in originals] + lines(alone.target)
-
-
-def test_what_a_teacher_repeats_of_the_human_pairs_is_written_once(
-    translator: Translator, tmp_path: Path
-) -> None:
-    source, human = tmp_path / "source", tmp_path / "human"
-    source.write_text("One two.\nSeven.\n")
-    human.write_text("Eins zwei.\nAcht.\n")
-    found = distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", human)
-    assert lines(found.target) == ["Eins zwei.", "Acht.", "Sieben."]
-    assert found.left_out["repeated"] == 1
+    assert (found.source.name, found.target.name) == ("train.en", "train.de")
+    assert lines(found.source) == kept
+    assert lines(found.target) == [best[word] for word in kept]
+    assert (found.pairs, found.left_out) == (7, {"with an empty side": 2, "repeated": 1})
 
 
 def test_a_set_without_pairs_is_refused(
@@ -80,7 +60,7 @@ def test_a_set_without_pairs_is_refused(
     (source := tmp_path / "source").write_text("One two.\nSeven.\n")
     monkeypatch.setattr(synthetic, "_stored", lambda found: b"\n" * len(found))
     with pytest.raises(DataError, match=r"source: no pairs, because every line is empty, was"):
-        distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", None)
+        distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o")
     assert not list((tmp_path / "o").glob("train.*"))
 
 
@@ -154,12 +134,12 @@ def test_it_goes_on_after_whole_blocks_and_says_so(
 
     monkeypatch.setattr(Translator, "translate", stops)
     with pytest.raises(KeyboardInterrupt):
-        distill(translator, work, out, None)
+        distill(translator, work, out)
     assert sorted(contents(out)) == [synthetic.SETTINGS, synthetic.TRANSLATIONS]
-    distill(translator, work, out, None)
+    distill(translator, work, out)
     assert capsys.readouterr().err == f"crosshead: {out}: continues after 6 of 10 lines\n"
     assert calls == [3, 3, 3, 3, 1]
-    distill(translator, work, out, None)  # complete: nothing is translated again
+    distill(translator, work, out)  # complete: nothing is translated again
     assert calls == [3, 3, 3, 3, 1]
 
 
@@ -175,17 +155,17 @@ def test_translations_that_may_be_bad_are_counted_from_the_stored_lines(
     found = back_translate(translator, work, out, "<BT>").odd
     assert found == (len(flags), sum(map(bool, flags)), {"repetition": sum(map(bool, flags))})
     # A command that finds all lines translated counts the same.
-    assert distill(translator, work, out, text).odd == found
+    assert distill(translator, work, out).odd == found
 
 
 def test_other_work_is_not_mixed_in(translator: Translator, text: Path, tmp_path: Path) -> None:
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
-    distill(translator, work, out, None)
+    distill(translator, work, out)
     before = contents(out)
 
     def refused(other: Synthesis, place: Path = out) -> str:
         with pytest.raises(UserError) as caught:
-            distill(translator, other, place, None)
+            distill(translator, other, place)
         return str(caught.value)
 
     said = refused(replace(work, decode=DecodeConfig(beam=2)))
@@ -201,22 +181,21 @@ def test_other_work_is_not_mixed_in(translator: Translator, text: Path, tmp_path
 
 
 def test_a_text_that_cannot_be_used_is_refused_before_anything_is_written(
-    translator: Translator, text: Path, tmp_path: Path
+    translator: Translator, tmp_path: Path
 ) -> None:
     empty, out = tmp_path / "empty", tmp_path / "out"
     empty.write_text("")
-    for source, target, words in [
-        (empty, None, "empty; expected text to translate"),
-        (tmp_path / "missing", None, "no such file"),
-        (text, empty, "has 10 lines but .*empty 0; each source line needs a target line"),
+    for source, words in [
+        (empty, "empty; expected text to translate"),
+        (tmp_path / "missing", "no such file"),
     ]:
         with pytest.raises(DataError, match=words):
-            distill(translator, Synthesis([STORED], source, GREEDY), out, target)
+            distill(translator, Synthesis([STORED], source, GREEDY), out)
     assert not out.exists()
 
 
 def test_the_settings_are_plain_json(translator: Translator, text: Path, tmp_path: Path) -> None:
-    distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out", None)
+    distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out")
     found = json.loads((tmp_path / "out" / synthetic.SETTINGS).read_text())
     assert found["decode"] == GREEDY.model_dump()
     assert len(found["models"]) == 1 and len(found["text"]) == 64

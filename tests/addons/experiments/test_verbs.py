@@ -74,12 +74,11 @@ def test_the_printed_command_trains_on_tagged_back_translations(
     assert '"<B\'T>"' in tokenizer
 
 
-def test_a_table_is_refused(tmp_path: Path, text: Path, refused: Refused) -> None:
+def test_a_table_is_refused(tmp_path: Path, refused: Refused) -> None:
     table, out = tmp_path / "table.csv", ["--out", tmp_path / "set"]
     table.write_text("one two\tx\nthree\ty\n")
     for command in (
         ["distill", BUNDLE, "--source", table],
-        ["distill", BUNDLE, "--source", text, "--target", table],
         ["backtranslate", BUNDLE, table],
     ):
         assert f"{table}: a table, expected text with" in refused(*command, *out)
