@@ -7,7 +7,6 @@ from pydantic import ConfigDict, Field
 from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from crosshead.addons.serving.dialect import Dialect, LooseForm, Operation
 from crosshead.addons.serving.directory import Directory
@@ -23,13 +22,8 @@ from crosshead.text.parallel.languages import language_name
 _NO_LIMIT = 10**12
 """The limit of characters that stands for none, as DeepL writes it."""
 
-OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
-"""Every other path of DeepL's interface."""
-
 _GLOSSARY = "`glossary_id`, `name`, `ready`, languages, `creation_time` and `entry_count`."
 _TSV = "text/tab-separated-values"
-
-_METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 
 _REFUSED = ("custom_instructions", "glossary_ids", "style_id", "translation_memory_id")
 """Parameters that change a translation and that no model here can follow."""
@@ -175,10 +169,6 @@ class DeepL(Dialect):
             ),
         ]  # fmt: skip
 
-    def routes(self) -> list[Route]:
-        """Return the routes, with those of what DeepL has beside these operations."""
-        return [*super().routes(), *(Route(path, self.other, methods=_METHODS) for path in OTHERS)]
-
     def wrong_value(self, name: str, error: ErrorDetails) -> str:
         """Return the message about a wrong value."""
         if error["type"] == "missing":
@@ -270,10 +260,6 @@ class DeepL(Dialect):
         client = client_of(self.state, request, self.no_key)
         count = self.state.usage.characters(client)
         return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
-
-    async def other(self, request: Request) -> Response:
-        """Refuse what DeepL has beside these operations."""
-        raise RequestError(404, f"Not found: this server offers no {request.url.path}.")
 
     async def _asked_glossary(self, client: str, form: TranslateForm) -> Glossary:
         """Return the glossary that a translation asks for, if it has the same languages."""

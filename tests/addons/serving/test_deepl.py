@@ -97,13 +97,6 @@ def test_a_detected_language_without_a_way_to_the_target_is_refused(client: Clie
     assert found.status == 400 and "French (fr)" in found.json["message"]
 
 
-@pytest.mark.parametrize("path", ["/v2/document/1/result", "/v3/glossaries"])
-def test_what_is_not_offered_is_told_as_deepl_does(client: Client, path: str) -> None:
-    for found in (client.get(path), client.post(path, {})):
-        message = f"Not found: this server offers no {path}."
-        assert (found.status, found.json) == (404, {"message": message})
-
-
 def test_line_breaks_split_unless_the_request_says_otherwise(
     client: Client, translator: Translator
 ) -> None:
