@@ -35,7 +35,6 @@ from crosshead.tasks.translation.engine import Engines, MakesEngines
 if TYPE_CHECKING:
     import torch
 
-    from crosshead.tasks.translation.model_engine import ModelEngine
     from crosshead.tasks.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -151,7 +150,8 @@ def _engines(
 
     def engine(beam: int) -> CTranslate2Engine:
         settings = decode.model_copy(update={"beam": beam})
-        return CTranslate2Engine(own(beam), partial(CTranslate2Batch, model, penalty, settings))
+        batch = partial(CTranslate2Batch, model, penalty, settings)
+        return CTranslate2Engine(beam, own(beam).bytes, batch)
 
     return engine
 
@@ -179,15 +179,8 @@ class CTranslate2Engine:
 
     name = "ctranslate2"
 
-    own: "ModelEngine"
-    """The engine of crosshead, by which the memory of a batch is estimated."""
+    beam: int
+    """The number of hypotheses of the search."""
+    bytes: Callable[[int, int, int], float]
+    """Returns the memory of a batch, as crosshead's own engine estimates it."""
     batch: Callable[[], CTranslate2Batch]
-
-    @property
-    def beam(self) -> int:
-        """The number of hypotheses of the search."""
-        return self.own.beam
-
-    def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch."""
-        return self.own.bytes(sentences, source, target)
