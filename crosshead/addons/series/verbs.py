@@ -19,6 +19,7 @@ from crosshead.cli.options import (
 )
 from crosshead.cli.terminal import json_line, note, open_output, put, table
 from crosshead.system.plotting import drawing, new_figure
+from crosshead.tasks.translation.verbs.translate import OutputOption
 
 if TYPE_CHECKING:
     from crosshead.addons.series.forecaster import Forecast
@@ -101,10 +102,7 @@ def forecast(
             "ones (default: the step after the last row with a value).",
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File to write (default: standard output)."),
-    ] = None,
+    output: OutputOption = None,
     jsonl: JsonlOption = False,
     plot: Annotated[
         Path | None,
