@@ -1,7 +1,7 @@
 """Imports: recognise a model of another toolkit, read it, and write its bundle.
 
 The user's languages come first, then those in the files of the model, in its README.md (as OPUS-MT
-and exports of crosshead have them), and in its name.
+has them), and in its name.
 """
 
 import platform
@@ -167,9 +167,6 @@ _LICENCE = re.compile(
 )
 _NOTHING = {"null", "no", "false"}
 
-_EXPORTED = re.compile("translates from `([^`\n]+)` to `([^`\n]+)`, exported with crosshead ")
-"""The sentence in the README.md of an export by crosshead."""
-
 
 def with_stated_facts(
     imported: Imported, directory: Path, name: str, languages: Languages
@@ -214,13 +211,10 @@ def _readme(directory: Path) -> str:
 
 
 def readme_languages(text: str) -> Languages:
-    """Return the languages that the README.md of an OPUS-MT archive or of an export names.
+    """Return the languages that the README.md of an OPUS-MT archive names.
 
-    In an archive, lines are such as `* source language(s): en`; a side of several languages is
-    unknown. In an export by crosshead, a sentence names both.
+    Lines are such as `* source language(s): en`; a side of several languages is unknown.
     """
-    if exported := _EXPORTED.search(text):
-        return language_code(exported[1]), language_code(exported[2])
     found = []
     for side in _SIDES:
         line = re.search(rf"^[*-]?\s*{side}[ _]languages?(?:\(s\))?:(.*)$", text, re.MULTILINE)

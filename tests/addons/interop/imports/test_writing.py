@@ -12,7 +12,6 @@ import pytest
 
 import crosshead
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.imports.writing import (
     Languages,
@@ -294,16 +293,6 @@ def test_a_side_of_several_languages_has_none() -> None:
     assert readme_languages(README) == ("en", "de")
     assert readme_languages(README.replace(": de", ": de fr")) == ("en", None)
     assert readme_languages("Translates English to German.") == (None, None)
-
-
-def test_the_readme_of_an_export_names_both_languages(tmp_path: Path) -> None:
-    for number, (several, languages) in enumerate([(False, ("en", "de")), (True, (None, None))]):
-        bundle = small_bundle(languages=several)
-        config = bundle.config.model_copy(update={"license": "mit"})
-        place = tmp_path / str(number)
-        export(dataclasses.replace(bundle, config=config), "huggingface", place, verify=False)
-        card = (place / "README.md").read_text()
-        assert readme_languages(card) == languages and licence_of(card) == "mit"
 
 
 @pytest.mark.parametrize(
