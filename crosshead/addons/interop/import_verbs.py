@@ -1,5 +1,7 @@
 """The verb `import`."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -63,23 +65,13 @@ def import_command(
     model that crosshead cannot express is refused by its name. A note names each setting of the
     search that does not come along.
     """
-    import shlex
-
     from crosshead.addons.interop.imports.writing import import_to
-    from crosshead.cli.terminal import program
 
-    given = {
-        "--kind": kind,
-        "--source-language": source_language,
-        "--target-language": target_language,
-    }
-    options = [part for flag, value in given.items() if value for part in (flag, value)]
-    command = shlex.join([program(), "import", path, "--out", str(out), *options])
     imported = import_to(
         path,
         out,
         kind,
-        command,
+        shlex.join(["crosshead", *sys.argv[1:]]),
         source_language=source_language,
         target_language=target_language,
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,13 @@ def test_a_gpt2_is_imported_continued_scored_tuned_and_exported(
 
 
 def test_the_card_shows_the_command_as_it_was_typed(
-    tmp_path: Path, hub: Hub, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hub.repository("anna/opus", contents(directory(tmp_path / "shared")))
     out = tmp_path / "out"
-    output_of(["import", "hf://anna/opus", "--out", out, "--kind", "huggingface"], capfd)
+    typed = ["import", "hf://anna/opus", "--out", str(out), "--kind", "huggingface"]
+    monkeypatch.setattr(sys, "argv", ["crosshead", *typed])
+    output_of(typed, capfd)
     card = (out / "README.md").read_text()
     assert "import hf://anna/opus --out out --kind huggingface\n" in card
     assert "No scores were measured." in card
@@ -97,7 +100,7 @@ def test_languages_that_the_user_states_are_in_the_report_the_card_and_info(
     assert re.search(r"^languages +fr to it$", said, re.MULTILINE)
     assert re.search(r"^licence +cc-by-4\.0, by the card of the model$", said, re.MULTILINE)
     card = (out / "README.md").read_text()
-    assert "--out out --source-language fr --target-language it\n" in card
+    assert 'language: ["fr", "it"]' in card
     facts = output_of(["info", out], capfd)
     assert re.search(r"^licence +cc-by-4\.0$", facts, re.MULTILINE)
     assert "(scores are divided by length^1), early_stopping = false as in Hugging Face" in facts
