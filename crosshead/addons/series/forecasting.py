@@ -25,7 +25,7 @@ from crosshead.addons.series.windows import SeriesBatch, SeriesWindows
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
 from crosshead.data import file_names
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import ConfigError
 from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
@@ -90,7 +90,7 @@ def forecast_scores(
 
     Args:
         forecaster: The model.
-        test: The windows.
+        test: The windows, at least one.
         original: True for errors in the units of the columns. By default values are divided by
             their deviations in the training period.
         progress: Called with the share that is done, from 0 to 1, before each batch.
@@ -98,14 +98,9 @@ def forecast_scores(
     Returns:
         The scores of the model, then of the baselines, then of the quantiles.
 
-    Raises:
-        DataError: If there is no window.
-
     Reference:
         Hyndman and Athanasopoulos 2021, "Forecasting: Principles and Practice", section 5.8 (MASE).
     """
-    if not len(test.starts):
-        raise DataError("there is no window to score")
     config = forecaster.bundle.config
     targets = len(config.target)
     deviations = np.stack([scale.deviation[:targets] for _, scale in test.parts])

@@ -15,7 +15,7 @@ from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.images import ImageLike
 from crosshead.addons.vision.data.scenes import Region, patches_of
 from crosshead.addons.vision.image_classifier import ImageClassifier
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import ConfigError
 from crosshead.inspection.drawing import draw_attention_of, save
 from crosshead.inspection.labels import labels_of
 from crosshead.inspection.picture_maps import PictureMaps, draw_maps
@@ -51,14 +51,9 @@ def image_attention(classifier: ImageClassifier, image: ImageLike) -> ImageAtten
         image: The file of the picture, an image of Pillow, or pixels "H W C" or "H W".
 
     Raises:
-        ConfigError: If the model has no attention, or is no classifier.
+        ConfigError: If the model has no attention.
         DataError: If the picture cannot be read.
     """
-    if not isinstance(classifier, ImageClassifier):
-        raise ConfigError(
-            "expected a classifier of images, which crosshead.load returns, found "
-            f"{type(classifier).__name__}"
-        )
     choose_kind(classifier.model, None)
     pixels = classifier.pixels(image)
     weights = recorded_weights(classifier.model, classifier.attention_inputs(pixels), "encoder")
@@ -203,14 +198,8 @@ def word_maps(captioner: ImageCaptioner, image: ImageLike, caption: str | None =
         The maps of all layers and heads, on the CPU in float32.
 
     Raises:
-        ConfigError: If `captioner` is no captioner.
         DataError: If the image cannot be read, or the caption has no words.
     """
-    if not isinstance(captioner, ImageCaptioner):
-        raise ConfigError(
-            "expected what crosshead.load returns for a captioner, found "
-            f"{type(captioner).__name__}"
-        )
     pixels = captioner.pixels(image)
     if caption is None:
         caption = captioner.search(pixels[None])[0][0].text
@@ -277,19 +266,14 @@ def grounding(
         captioner: The captioner.
         images: The images, in the model's size.
         captions: A caption of each image.
-        regions: The regions of the nouns of each caption, in pixels of the image.
+        regions: The regions of the nouns of each caption, in pixels of the image; at least one.
 
     Returns:
         The measures of all layers and heads.
 
     Raises:
-        DataError: If there is no noun, or the lists differ in length.
+        ValueError: If the lists differ in length.
     """
-    if not len(images) == len(captions) == len(regions) or not any(regions):
-        raise DataError(
-            f"expected a caption and regions for each image, and a noun; found {len(images)} "
-            f"images, {len(captions)} captions and {len(regions)} lists of regions"
-        )
     inside, peaks, chances = [], [], []
     size = captioner.bundle.config.image_size
     for image, caption, places in zip(images, captions, regions, strict=True):

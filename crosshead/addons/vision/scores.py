@@ -10,7 +10,6 @@ import numpy as np
 
 from crosshead.addons.vision.data.labelled_images import LabelledImages
 from crosshead.addons.vision.image_classifier import ImageClassifier
-from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
 from crosshead.evaluation.sacrebleu_metrics import (
     check_sizes,
@@ -113,18 +112,13 @@ def classification_scores(
 
     Args:
         classifier: The model.
-        images: The images, with classes of the model.
+        images: The images, at least one, with classes of the model.
         split: The name of the images, for the signature.
         progress: Called with the share that is done, from 0 to 1, before each batch.
 
     Returns:
         The accuracy, and the numbers of images by class and prediction.
-
-    Raises:
-        DataError: If there are no images.
     """
-    if not len(images):
-        raise DataError("there are no images to score")
     found = np.stack(list(classifier.probabilities(images.pixels, progress)))
     kinds = len(classifier.classes)
     counts = np.zeros((kinds, kinds), np.int64)
