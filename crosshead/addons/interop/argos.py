@@ -140,7 +140,6 @@ def _without_codes(bundle: TextBundle) -> bool:
 
 ARGOS = Export(
     name="argos",
-    extra="export",
     modules=("ctranslate2",),
     accepts={**CTRANSLATE2.accepts, "tokenizer.kind": ("bpe", "unigram", "sentencepiece")},
     refuses=(

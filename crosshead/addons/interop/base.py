@@ -201,7 +201,6 @@ class Export:
 
     Attributes:
         name: The name of the format, which is the value of `--to`.
-        extra: The extra of crosshead that installs `modules`.
         modules: The modules that `load` imports.
         writes_with: The modules that `write` imports.
         accepts: The values of settings that the format has, by name, such as `model.norm`. Of other
@@ -226,7 +225,6 @@ class Export:
     """
 
     name: str
-    extra: str
     modules: tuple[str, ...]
     accepts: Mapping[str, tuple[Any, ...]]
     types: Mapping[str, Tolerance]

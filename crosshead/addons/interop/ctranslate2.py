@@ -263,7 +263,6 @@ positions, or of all that the model reads at once. ALiBi is exact as far."""
 
 CTRANSLATE2 = Export(
     name="ctranslate2",
-    extra="export",
     modules=("ctranslate2",),
     writes_with=("ctranslate2",),
     accepts={**_STACK, "decode.sample": (False,)},

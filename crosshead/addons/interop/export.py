@@ -151,9 +151,8 @@ def missing_libraries(form: Export, *, verify: bool) -> list[str]:
 def check_libraries(form: Export, *, verify: bool) -> None:
     """Check that the libraries of a format are installed."""
     if missing := missing_libraries(form, verify=verify):
-        raise UserError(
-            f"{form.name} needs {' and '.join(missing)}: pip install 'crosshead[{form.extra}]'"
-        )
+        needed = " and ".join(missing)
+        raise UserError(f"{form.name} needs {needed}: pip install 'crosshead[export]'")
 
 
 def number_format(form: Export, kind: str | None) -> str:

@@ -181,7 +181,6 @@ def _has_line_feed(bundle: TextBundle) -> bool:
 GPT2 = Export(
     name="huggingface",
     architecture="language",
-    extra="export",
     modules=("transformers",),
     accepts={
         "model.norm": ("pre",),

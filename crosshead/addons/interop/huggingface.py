@@ -226,7 +226,6 @@ ACCEPTS: dict[str, tuple[object, ...]] = {
 
 HUGGINGFACE = Export(
     name="huggingface",
-    extra="export",
     modules=("transformers",),
     accepts={
         **ACCEPTS,

@@ -185,7 +185,6 @@ _POSITIONS = tuple(each for each in OWN_POSITIONS if each not in ("shaw", "t5"))
 
 ONNX = Export(
     name="onnx",
-    extra="export",
     modules=("onnxruntime",),
     accepts={**ACCEPTS, "model.positions": _POSITIONS},
     refuses=(
