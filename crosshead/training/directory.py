@@ -67,10 +67,6 @@ _FOLDERS = {CHECKPOINTS, "tensorboard", ENGINES}
 _CHECKPOINT = re.compile(rf"update-\d+|{re.escape(BEST)}")
 
 
-class Displaced(UserError):
-    """Raised if the run directory was renamed or removed during the run."""
-
-
 class LockedDirectory:
     """A directory that this process has opened and, if the file system allows, locked."""
 
@@ -87,17 +83,12 @@ class LockedDirectory:
         return is_same(self.path, self._descriptor)
 
     def check(self) -> None:
-        """Raise `Displaced` if the directory was renamed or removed."""
+        """Raise `UserError` if the directory was renamed or removed."""
         if not self.is_in_place():
-            raise Displaced(f"{self.path}: was renamed or removed while the run was under way")
-
-    def found(self) -> Path | None:
-        """Return the directory's current path, or None if it was removed or cannot be found."""
-        try:
-            place = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
-        except OSError:  # a system without /proc
-            return None
-        return place if is_same(place, self._descriptor) else None
+            raise UserError(
+                f"{self.path}: was renamed or removed while the run was under way; if it was "
+                "renamed, resume it from its last checkpoint"
+            )
 
 
 @contextlib.contextmanager

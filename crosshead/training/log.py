@@ -55,11 +55,6 @@ class RunLog:
             os.fsync(self._file.fileno())
             return self._file.tell()
 
-    def contents(self) -> bytes:
-        """Return the content of the log, even if the file was removed meanwhile."""
-        self._file.seek(0)
-        return self._file.readall()
-
     def close(self) -> None:
         """Close the files."""
         self._file.close()

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,12 +15,12 @@ from crosshead.caller import how_to_resume, option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.stored import stored_form, with_data_files
-from crosshead.system.files import StrPath, atomic_write, make_directory, real_path
+from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.validation import Validation, Validator
-from crosshead.training.checkpoint import list_checkpoints, save_checkpoint
+from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.context import (
     Callback,
     Context,
@@ -40,7 +39,7 @@ from crosshead.training.directory import (
     run_directory,
 )
 from crosshead.training.distributed import World, joined_process_group
-from crosshead.training.log import LOG, RunLog
+from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, fit
 from crosshead.training.new import prepare_new, prepare_worker
 from crosshead.training.progress import Progress
@@ -203,7 +202,7 @@ def _overhead(setup: Setup, validator: Validator[Any, Any, Any]) -> Overhead:
 def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
     """Write the first files of a run and open its log for the block, in which the run trains.
 
-    If the run directory is moved or removed during the block, the run is saved if possible.
+    If the run directory is renamed or removed during the block, the run ends with an error.
     """
     out, setup, validator = lock.path, run.setup, run.validator
     corpus, progress, context = setup.corpus, setup.progress, setup.context
@@ -232,10 +231,9 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
         context.main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
         setup.overhead = _overhead(setup, validator)
         yield
-    except UserError as error:
-        if lock.is_in_place() or isinstance(error, Diverged):
-            raise
-        raise _save_displaced(setup, lock, log) from None
+    except UserError:
+        lock.check()  # a file that cannot be written may be a directory that is gone
+        raise
     finally:
         context.display.close()
         log.close()
@@ -262,39 +260,3 @@ def _write_beginning(out: Path, setup: Setup) -> None:
         for name in sorted(corpus.kind.own_files)
         if (out / name).is_file()
     ]
-
-
-def _save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserError:
-    """Save a run whose directory was renamed or removed, and return the error that ends the run.
-
-    A renamed directory gets a checkpoint in its new place. A removed directory is made again, or
-    under a name beside it if the name is taken. A sharded run with several processes is not saved.
-    """
-    progress, train, moved = setup.progress, setup.recipe.train, lock.found()
-    what = f"was {f'renamed to {moved}' if moved else 'removed'} while the run was under way"
-    if train.sharded and setup.context.world.size > 1:
-        return UserError(
-            f"{lock.path}: {what}, and the run ends at update {progress.update}; resume from its "
-            "last checkpoint, if it is there"
-        )
-    place = moved or _free_place(lock.path)
-    make_directory(place / CHECKPOINTS)
-    logged = log.contents()
-    progress.log_bytes = len(logged)
-    if not moved:
-        atomic_write(place / LOG, logged)
-    _write_beginning(place, setup)
-    every = train.checkpoint_every or train.valid_every
-    is_due = not progress.skipped_in_a_row and bool(every) and progress.update % every == 0
-    replaced, progress.interim = progress.interim, 0 if is_due else progress.update
-    save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
-    return UserError(
-        f"{lock.path}: {what}; it is saved at update {progress.update} in {place}: resume with "
-        f"{how_to_resume(place)}"
-    )
-
-
-def _free_place(out: Path) -> Path:
-    """Return `out`, or the first free name beside it."""
-    others = (out.with_name(f"{out.name}.rescued-{number}") for number in itertools.count(1))
-    return next(place for place in itertools.chain([out], others) if not place.exists())
