@@ -175,15 +175,6 @@ class Corpus(ABC):
         """
 
     @abstractmethod
-    def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return rows of an epoch as the text of a training file, and the options to use it.
-
-        Args:
-            epoch: The rows of an epoch, as `epochs` gives them.
-            rows: The numbers of the rows.
-        """
-
-    @abstractmethod
     def bundle_config(self, recipe: Any, longest_input: int) -> BundleConfig:
         """Return the configuration of the run's bundle, before its model is scored.
 

@@ -25,7 +25,7 @@ from crosshead.tasks.usability import frequency_faults
 from crosshead.tasks.validation import Validator
 from crosshead.text.learning import learn_tokenizer
 from crosshead.text.parallel.section import PAIRED, DataConfig
-from crosshead.text.streams import MaskedWindows, Stream, Windows, decode_text, epoch_windows
+from crosshead.text.streams import MaskedWindows, Stream, Windows, epoch_windows
 from crosshead.text.tokenizers import Tokenizer, load_tokenizer
 
 FEW_CHARACTERS = 1000
@@ -94,16 +94,6 @@ class TextCorpus(TokenCorpus):
             return f"the last {found} of the text"
         return f"{found} of {', '.join(data.valid_text)}"
 
-    def records(self, epoch: Windows, rows: Sequence[int]) -> tuple[str, str]:
-        """Return some windows as lines of text, and the option to train on them."""
-        batch = epoch.collate(rows)
-        lengths = epoch.lengths[rows, 0].tolist()
-        texts = [
-            decode_text(self.target_tokenizer, ids[:length])
-            for ids, length in zip(batch.target_output.tolist(), lengths, strict=True)
-        ]
-        return "\n".join(texts) + "\n", option("text")
-
 
 class MaskedCorpus(TextCorpus):
     """Monolingual text for a model that predicts masked tokens."""
@@ -122,11 +112,6 @@ class MaskedCorpus(TextCorpus):
             )
 
         return windows
-
-    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Return some windows as text without masked tokens, and the option to train on them."""
-        assert isinstance(epoch, MaskedWindows)
-        return super().records(Windows(epoch.ids, epoch.context, epoch.first), rows)
 
 
 def read_text(

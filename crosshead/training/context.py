@@ -5,7 +5,7 @@ After a signal, or an exception of a callback, the run finishes its update and s
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crosshead.system.progress import Display, Silent
 from crosshead.system.signals import StopRequest, stop_on_signals
-from crosshead.tasks.corpus import Corpus, Epoch
+from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.validation import Validation
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.log import RunLog
@@ -35,8 +35,6 @@ class MainProcess:
     """Validates float32 weights; raises `Stopped` if the run is asked to stop meanwhile."""
     directory: Path
     """The directory of the checkpoints."""
-    keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
-    """Writes rows of an epoch to a file for replay, and returns a clause that names the file."""
     settings: str = ""
     """The configuration of a bundle of the weights, as JSON."""
 

@@ -208,12 +208,10 @@ def check_utf8(what: str, name: str) -> None:
 
 
 def remove_unfinished(out: Path) -> None:
-    """Remove what killed runs have left unfinished in a run directory, and beside it."""
+    """Remove what killed runs have left unfinished in a run directory."""
     checkpoints = out / CHECKPOINTS
     for directory in (out, checkpoints, *list_checkpoints(checkpoints)):
         remove_leftovers(directory)
-    batch = failed_batch(out)
-    remove_leftovers(batch.parent, batch.name)
 
 
 @contextlib.contextmanager
@@ -236,12 +234,6 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 clear(out)
                 _put_back(out)
-
-
-def failed_batch(out: Path) -> Path:
-    """Return the path, beside `out`, of the batch that ended the run in `out`."""
-    real = real_path(out)
-    return real.with_name(f"{real.name}.failed-batch.jsonl")
 
 
 def drop_replaced(out: Path) -> None:

@@ -52,7 +52,7 @@ def fit(setup: Setup) -> End:
             raise _too_large(setup, epoch, rows) from None
         result = UpdateResult(sums, count, setup.optimizer.step(rate, updater.replicas))
         if not meter.add(result, rate):
-            raise _diverged(setup, epoch, rows)
+            raise _diverged(setup)
         progress.update += 1
         context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
         if end := _after_update(setup, meter):
@@ -155,22 +155,20 @@ def _done(setup: Setup, meter: Meter) -> float:
     return fraction_done(setup.recipe.train, setup.progress, setup.overhead, meter.elapsed())
 
 
-def _diverged(setup: Setup, epoch: Epoch, rows: np.ndarray) -> Diverged:
-    """Write the last batch to a file, and return the error for gradients that stay infinite."""
-    kept = setup.context.main.keep_batch(epoch, rows.tolist()) if setup.context.main else ""
+def _diverged(setup: Setup) -> Diverged:
+    """Return the error for gradients that stay infinite."""
     return Diverged(
         f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
-        f"{setup.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
+        f"{setup.progress.update + 1}, were not finite; lower train.learning_rate"
     )
 
 
 def _too_large(setup: Setup, epoch: Epoch, rows: np.ndarray) -> UserError:
-    """Write the longest row to a file, and return the error for too little memory for one row."""
+    """Return the error for too little memory for one row."""
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
-    kept = setup.context.main.keep_batch(epoch, [longest]) if setup.context.main else ""
     return UserError(
         f"not enough memory for update {setup.progress.update + 1} on one {epoch.row} of "
-        f"{epoch.extent(longest)}{kept}; resume with more memory ({option('resume')}), or begin "
+        f"{epoch.extent(longest)}; resume with more memory ({option('resume')}), or begin "
         f"again with a lower {epoch.bound}"
     )
 

@@ -3,8 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from crosshead.recipe.stored import stored_form, with_data_files
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Display, Silent
-from crosshead.tasks.corpus import Corpus, Epoch, Stopped
+from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.validation import Validation, Validator
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.context import (
@@ -33,7 +32,6 @@ from crosshead.training.directory import (
     check_directory,
     check_utf8,
     drop_replaced,
-    failed_batch,
     locked_directory,
     remove_unfinished,
     run_directory,
@@ -205,7 +203,7 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
     If the run directory is renamed or removed during the block, the run ends with an error.
     """
     out, setup, validator = lock.path, run.setup, run.validator
-    corpus, progress, context = setup.corpus, setup.progress, setup.context
+    progress, context = setup.progress, setup.context
     if earlier_run_path(out).is_dir():
         context.say(
             f"the earlier run is kept in {earlier_run_path(out)} until the new bundle is written"
@@ -226,9 +224,8 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
         typed = dataclasses.replace(setup, recipe=with_data_files(setup.recipe, progress.names))
         for line in opening_lines(typed):
             context.say(line)
-        keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
-        context.main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
+        context.main = MainProcess(validate, out / CHECKPOINTS, settings)
         setup.overhead = _overhead(setup, validator)
         yield
     except UserError:
@@ -237,13 +234,6 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
     finally:
         context.display.close()
         log.close()
-
-
-def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:
-    """Write the rows of a batch to `path` for replay, and return a clause that names the file."""
-    text, how = corpus.records(epoch, rows)
-    atomic_write(path, text.encode())
-    return f"; the last batch is in {path} ({how})"
 
 
 def _write_beginning(out: Path, setup: Setup) -> None:

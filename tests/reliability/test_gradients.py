@@ -67,7 +67,7 @@ def test_some_updates_without_finite_gradients_are_left_out(
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_nothing_but_infinite_gradients_ends_the_run_and_keeps_its_batch(
+def test_nothing_but_infinite_gradients_ends_the_run(
     value: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -81,10 +81,4 @@ def test_nothing_but_infinite_gradients_ends_the_run_and_keeps_its_batch(
         assert run(["train", *train_flags(tmp_path, out)]) == 2
     said = capfd.readouterr().err.splitlines()[-1]
     assert "the gradients of 10 updates in a row, up to update 10, were not finite" in said
-    batch = tmp_path / "out.failed-batch.jsonl"
-    pairs = [json.loads(line) for line in batch.read_text().splitlines()]
-    source = (tmp_path / "source.txt").read_text().splitlines()
-    target = (tmp_path / "target.txt").read_text().splitlines()
-    corpus = set(zip(source, target, strict=True))
-    assert pairs and {(pair["source"], pair["target"]) for pair in pairs} <= corpus
-    record(f"{value} in all updates: ended after 10, its batch of {len(pairs)} pairs written down")
+    record(f"{value} in all updates: ended after 10")

@@ -171,10 +171,6 @@ class SeriesCorpus(Corpus):
     def validation(self, data: SeriesData) -> str:
         return f"the last {self.valid.count:,} windows"
 
-    def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        lines = [",".join(map(str, self.train.inputs[row].tolist())) for row in rows]
-        return "\n".join(lines) + "\n", "as windows"
-
     def bundle_config(self, recipe: Recipe, longest_input: int) -> BundleConfig:
         return SeriesBundleConfig(
             task="series", model=recipe.model, mean=self.mean, deviation=self.deviation

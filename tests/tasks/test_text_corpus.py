@@ -98,15 +98,6 @@ def test_the_checksum_knows_both_texts(book: Path, tmp_path: Path) -> None:
     assert read_text(recipe(book), None, None).sha256() != first
 
 
-def test_rows_are_written_down_as_text(book: Path) -> None:
-    settings = recipe(book)
-    corpus = read_text(settings, None, None)
-    epoch = corpus.epochs(settings)(0)
-    written, how = corpus.records(epoch, [0, 1])
-    first = text_of(corpus, corpus.stream.ids[1 : epoch.first + 1])
-    assert written.startswith(first + "\n") and how == "--text"
-
-
 def test_what_is_too_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ab")
     with pytest.raises(DataError, match=r"^\S*/a\.txt: 0 characters are too few to validate on"):

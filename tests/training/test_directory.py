@@ -166,7 +166,6 @@ LEFT_BY_A_KILL = [
     "checkpoints/.best.safetensors.123.crosshead",
     "checkpoints/.update-00000003.123.crosshead/weights.safetensors",
     "checkpoints/update-00000002/.state.json.123.crosshead",
-    "../.run.failed-batch.jsonl.5.crosshead",
 ]  # fmt: skip
 
 
@@ -178,14 +177,14 @@ def test_what_a_kill_left_unfinished_is_removed_if_nobody_writes_it(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(run, *LEFT_BY_A_KILL)
-    others = ["notes.9.tmp", ".thesis.123.tmp", "../.running.failed-batch.jsonl.5.crosshead"]
+    others = ["notes.9.tmp", ".thesis.123.tmp"]
     fill(run, *others)
     whole = [name for name in OF_A_RUN if ".crosshead" not in name]
     with monkeypatch.context() as patch:
         patch.setattr("fcntl.flock", without_locks)
         remove_unfinished(run)
         assert all((run / name).exists() for name in LEFT_BY_A_KILL)
-    with (run / "../.run.failed-batch.jsonl.5.crosshead").open("ab") as written:
+    with (run / "checkpoints/update-00000002/.state.json.123.crosshead").open("ab") as written:
         fcntl.flock(written, fcntl.LOCK_EX)
         remove_unfinished(run)
         assert [name for name in LEFT_BY_A_KILL if (run / name).exists()] == LEFT_BY_A_KILL[-1:]

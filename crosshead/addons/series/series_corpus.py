@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -101,17 +101,6 @@ class SeriesCorpus(Corpus):
     def validation(self, data: SeriesData) -> str:
         """Return the number of validation and test windows, and what rules changed."""
         return "; ".join([self._periods(), *self.notes])
-
-    def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return the rows of windows as CSV."""
-        size = self.train.context + self.train.horizon
-        parts = []
-        for series, begin in map(self.train.place, rows):
-            steps = slice(begin, begin + size)
-            times, values = series.times[steps], series.values[steps]
-            parts.append(pandas().DataFrame(values, times, series.names))
-        text = pandas().concat(parts).to_csv(index_label="time", lineterminator="\n")
-        return text, f"windows of {size} rows each"
 
     def bundle_config(self, recipe: ForecastingRecipe, longest_input: int) -> BundleConfig:
         """Return the columns, their scale, the sizes and the season."""

@@ -1,7 +1,7 @@
 """Classification: models that name the class of an image."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -176,10 +176,6 @@ class ImageCorpus(Corpus):
     def left_out(self) -> dict[str, int]:
         """Return the number of broken images."""
         return {"broken images": len(self.sets.broken)} if self.sets.broken else {}
-
-    def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return the files of images."""
-        return "".join(f"{self.origin(row)}\n" for row in rows), "files of images, one a line"
 
     def bundle_config(self, recipe: ClassificationRecipe, longest_input: int) -> BundleConfig:
         """Return the classes and the size of the images."""

@@ -235,15 +235,6 @@ class ImageTextCorpus(TokenCorpus):
         images, texts = len(found.names), len(found.captions)
         return f"{counted(images, 'image')} with {counted(texts, self.unit)}"
 
-    def records(self, epoch: CaptionRows, rows: Sequence[int]) -> tuple[str, str]:
-        """Return texts as JSON Lines, and the options to train on them."""
-        lines = []
-        for row in rows:
-            image, texts, *_ = self.train.captions[self.rows[row]]
-            values = (self.train.names[image], *texts)
-            lines.append(json.dumps(dict(zip(self.files_of.columns, values, strict=True))) + "\n")
-        return "".join(lines), f"--{self.unit}s, with the same --images"
-
     def left_out(self) -> dict[str, int]:
         """Return the number of captions and images left out of training, by reason."""
         left = self.train.left_out.items()

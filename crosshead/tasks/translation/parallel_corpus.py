@@ -1,7 +1,6 @@
 """The parallel text of a run: read, split, tokenized and filtered."""
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,14 +12,13 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.evaluation.sacrebleu_metrics import tokenised_warning
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.lines import file_sha256
 from crosshead.system.processor import available_cores
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Epoch, Stopped
+from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.token_task import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
@@ -321,18 +319,6 @@ class ParallelCorpus(TokenCorpus):
         if self.held_out:
             rows = [row._replace(file=names[row.file]) for row in self.valid.origins]
             write_held_out(out / HELD_OUT, rows)
-
-    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Return the texts of some pairs as JSON Lines, and the options to train on them."""
-        assert isinstance(epoch, Pairs)
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        texts = [
-            [t.decode(ids) for t, ids in zip(tokenizers, epoch.examples[row], strict=True)]
-            for row in rows
-        ]
-        lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
-        how = f"{option('pairs')}, with {option('fields')} source,target"
-        return "\n".join(lines) + "\n", how
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ def test_periods_and_scale_are_those_of_the_recipe() -> None:
     assert read_corpus(recipe(split="300/100/0 rows")).test.starts.size == 0
     assert corpus.sha256() == read_corpus(recipe()).sha256()
     assert corpus.sha256() != read_corpus(recipe(split="280/30/90 rows")).sha256()
-    text, how = corpus.records(corpus.train, [3])
-    assert text.startswith("time,load,price\n2024-01-01 03") and text.count("\n") == 57
-    assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00:00"
+    assert corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00:00"
 
 
 def test_a_guessed_season_that_is_longer_than_training_is_none() -> None:

@@ -182,11 +182,9 @@ def test_the_corpus_is_a_function_of_files_and_seed() -> None:
     assert int(corpus.lengths[:, 0].max()) == longest + 1 + 36  # the end, and the patches
     assert corpus.sha256() == read_corpus(recipe()).sha256()
     assert corpus.sha256() != read_corpus(recipe(valid_size=1)).sha256()
-    text, how = corpus.records(corpus.train_rows, [3])
-    row = json.loads(text)
-    assert "--pairs" in how and row["source"] in corpus.train.sources
     file, line = corpus.origin(3).split(":")
-    assert json.loads(Path(file).read_text().splitlines()[int(line) - 1]) == row
+    row = json.loads(Path(file).read_text().splitlines()[int(line) - 1])
+    assert row["source"] in corpus.train.sources
     short = read_corpus(recipe(max_length=9))
     assert short.left_out() == {"too long": len(short.train.captions) - short.size}
     assert short.size and all(len(side) <= 9 for pair in short.train_rows.examples for side in pair)
