@@ -140,16 +140,6 @@ class Corpus(ABC):
         """
         return self
 
-    def has_different(self, count: int) -> bool:
-        """Return whether there are `count` rows to choose different folds from.
-
-        A corpus that can compare its rows counts different ones, and those held out for validation.
-
-        Args:
-            count: The number of rows.
-        """
-        return self.size >= count
-
     @abstractmethod
     def sha256(self) -> str:
         """Return the checksum of all training and validation data, in this order."""

@@ -103,14 +103,12 @@ class Experiment:
     the folder."""
 
     def check_pairs(self, corpus: Corpus) -> None:
-        """Check that there are enough different training pairs."""
+        """Check that there are enough training pairs."""
         if corpus.size < self.least_pairs:
-            why = f"{corpus.size:,} training pairs are too few; at least {self.least_pairs:,}"
-        elif not corpus.has_different(self.models):
-            why = f"too few training pairs are different; at least {self.models}"
-        else:
-            return
-        raise UserError(f"{option(self.flag)}: {why} are needed: leave it out")
+            raise UserError(
+                f"{option(self.flag)}: {corpus.size:,} training pairs are too few; at least "
+                f"{self.least_pairs:,} are needed: leave it out"
+            )
 
     def measure(self, whole: Outcome, folder: Path, runs: Runs) -> Report | None:
         """Train, and return what the runs show, or None if one was asked to stop."""

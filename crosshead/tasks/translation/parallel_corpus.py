@@ -48,7 +48,6 @@ from crosshead.text.parallel.held_out import (
     NOTHING,
     HeldOut,
     Remaining,
-    has_different,
     hold_out,
     in_both_directions,
     without_old_valid,
@@ -119,16 +118,6 @@ class ParallelCorpus(TokenCorpus):
     def size(self) -> int:
         """The number of training pairs."""
         return len(self.kept.examples)
-
-    def has_different(self, count: int) -> bool:
-        """Return whether at least `count` pairs of the training files are different.
-
-        Files that are read in both directions count once.
-        """
-        text = self.kept.text
-        assert isinstance(text, Corpora)
-        parts = [part for part in text.parts if not part.exchanged]
-        return has_different(Corpora(parts, text.counts[: len(parts)]), count)
 
     @cached_property
     def valid_in_training(self) -> int:

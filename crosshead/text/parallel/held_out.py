@@ -190,17 +190,6 @@ def _pairs_of(part: Part) -> Iterator[Pair]:
         yield from zip(*sides, strict=True)
 
 
-def has_different(text: Text, count: int) -> bool:
-    """Return whether a text has as many pairs that are like no other one."""
-    seen: set[Pair] = set()
-    for sides in text.chunks():
-        for pair in zip(*sides, strict=True):
-            seen.add(likeness(pair))
-            if len(seen) >= count:
-                return True
-    return False
-
-
 def _first_rows(text: Text) -> np.ndarray:
     """Return the rows of the pairs that are like no earlier pair, in rising order."""
     hashes = (

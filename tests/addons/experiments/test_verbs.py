@@ -202,18 +202,6 @@ def test_a_curve_of_too_few_pairs_is_refused_before_training(
     assert not out.exists()
 
 
-def test_folds_of_too_few_different_pairs_are_refused_before_training(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("en", "de"):
-        (tmp_path / name).write_text("".join(f"one two three {n % 4}\n" for n in range(40)))
-    out = tmp_path / "run"
-    sides = ["--source", tmp_path / "en", "--target", tmp_path / "de"]
-    assert run([*map(str, ["train", *sides, "--out", out, *FAST, "--folds", 5])]) == 2
-    assert "--folds: too few training pairs are different; at least 5" in capfd.readouterr().err
-    assert not out.exists()
-
-
 def test_subsets_of_other_data_are_refused_before_training(
     tmp_path: Path, refused: Refused
 ) -> None:
