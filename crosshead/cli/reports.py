@@ -109,7 +109,7 @@ def end_of_run(summary: Summary, *flags: str) -> str:
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
     if summary.interrupted:
         return summary.left_behind(CommandLine(program()).resume(summary.out, *flags))
-    return run_report(summary, has_folds=any(flag.startswith("--folds") for flag in flags))
+    return run_report(summary)
 
 
 def how_to_continue(out: Path, *flags: str) -> str:
@@ -118,7 +118,7 @@ def how_to_continue(out: Path, *flags: str) -> str:
     return f"stopped; finished runs are kept; continue with: {command}"
 
 
-def run_report(summary: Summary, has_folds: bool = False) -> str:
+def run_report(summary: Summary) -> str:
     """Return the report of a finished run, and the commands to use its bundle."""
     progress = summary.progress
     skipped = f" ({progress.skipped:,} skipped: gradients not finite)" if progress.skipped else ""
@@ -144,9 +144,8 @@ def run_report(summary: Summary, has_folds: bool = False) -> str:
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
-        advice = [] if has_folds else summary.findings.advice
-        if sentences := [*summary.findings.remarks, *advice]:
-            parts.append(_paragraph(sentences))
+        if summary.findings.remarks:
+            parts.append(_paragraph(summary.findings.remarks))
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
     if summary.task:

@@ -168,15 +168,6 @@ class Task(ABC):
         """
         return None
 
-    def advice_for_few(self, corpus: Corpus, out: Path) -> list[str]:
-        """Return sentences on how to validate better with little data, for a new model.
-
-        Args:
-            corpus: The data of the run.
-            out: The run directory.
-        """
-        return []
-
     def make_validator(
         self,
         recipe: Recipe,

@@ -92,8 +92,6 @@ class Findings:
     remarks: list[str] = field(default_factory=list)
     """Sentences for people: what the model is good for, its signs, and what would make a better
     one."""
-    advice: list[str] = field(default_factory=list)
-    """Sentences on how to validate better."""
     is_usable: bool = True
     """False if a translation or captioning model has faults, or if translations give the gist at
     most. True for all models of other tasks, which have only `faults`."""

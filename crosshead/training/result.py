@@ -148,10 +148,8 @@ def finish(
 
 
 def _with_advice(findings: Findings, setup: Setup, end: End, out: Path) -> Findings:
-    """Return findings with remarks and advice that follow from the run and its data."""
+    """Return findings with remarks that follow from the run and its data."""
     progress, remarks = setup.progress, [*_no_gain(setup), *findings.remarks]
-    if not progress.tuned:
-        findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
     if findings.faults:  # the verdict names them, with the same advice
         return dataclasses.replace(findings, remarks=remarks)
     if findings.is_usable and progress.data_fault:

@@ -90,14 +90,6 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     assert "warning" not in run_report(greedy)
 
 
-def test_a_cross_validation_is_not_advised_before_one(tmp_path: Path) -> None:
-    findings = Findings([], remarks=["A remark."], advice=["An advice."])
-    summary = Summary(tmp_path, ENDED, Progress(update=9), 5, "the best", findings=findings)
-    assert "A remark.\nAn advice.\n" in end_of_run(summary, "--curve")
-    report = end_of_run(summary, "--folds 3")
-    assert "A remark.\n" in report and "An advice." not in report
-
-
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     begun = Summary(tmp_path, STOPPED, Progress(), 5)
     assert end_of_run(begun).startswith("stopped before the first update: nothing is left")

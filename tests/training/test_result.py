@@ -97,17 +97,6 @@ def test_greedy_bleu_is_called_so(text: Path, tmp_path: Path) -> None:
     assert len(said) == 4 and all("BLEU (greedy)" in line for line in said)
 
 
-def test_folds_are_advised_after_training_a_new_model(
-    finished: Path, text: Path, tmp_path: Path
-) -> None:
-    new = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
-    recipe = tuning_recipe(text, finished, "max_updates=1")
-    tuned = train(recipe, tmp_path / "tuned", start=finished).findings
-    assert new and new.remarks[-1].endswith("pairs tells little.")
-    assert f"`crosshead train --resume --out {tmp_path / 'new'} --folds 5`" in new.advice[0]
-    assert tuned and not tuned.advice
-
-
 def test_a_model_that_is_hardly_usable_comes_with_advice(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,6 @@
 """Translation: models of parallel text."""
 
-import shlex
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,7 +20,6 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import counted
 from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
-from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.translation.parallel_corpus import ParallelCorpus, read_parallel
@@ -193,21 +190,6 @@ class TranslationTask(TokenTask):
         for line in unknown_languages(recipe.data) if resumed is None else ():
             say(line)
         return corpus
-
-    def advice_for_few(self, corpus: Corpus, out: Path) -> list[str]:
-        """Advise cross-validation for few validation pairs, if there are enough different pairs."""
-        assert isinstance(corpus, ParallelCorpus)
-        if len(corpus.valid) >= FEW:
-            return []
-        # The ids are compared, because the text may have changed since it was read.
-        held = corpus.valid_examples if corpus.held_out else ()
-        found: set[tuple[tuple[int, ...], ...]] = set()
-        for pair in chain(held, corpus.kept.examples):
-            found.add(tuple(tuple(map(int, side)) for side in pair))
-            if len(found) >= FEW:
-                command = f"crosshead train --resume --out {shlex.quote(str(out))} --folds 5"
-                return [f"To validate on all pairs, resume this run with --folds 5: `{command}`."]
-        return []
 
 
 def with_markers(recipe: TextRecipe) -> TextRecipe:

@@ -11,7 +11,6 @@ from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.translation.parallel_corpus import read_parallel
 from crosshead.tasks.translation.task import (
     TranslationTask,
     TranslationValidator,
@@ -213,23 +212,3 @@ def test_findings_claim_nothing_if_most_validation_pairs_are_training_pairs(
     first, *others = validator.findings(weights(validator, 1)).remarks
     assert first.startswith(f"{round(share * count)} of {count} validation pairs are also training")
     assert ("Usable." in others) == (share < 0.5)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "repeats", "valid_size", "helps"),
-    [(2, 1, 12, False), (60, 3, 12, False), (120, 1, 12, True), (1200, 1, 110, False)],
-)
-def test_folds_are_advised_if_few_of_many_different_pairs_are_validated(
-    pairs: int, repeats: int, valid_size: int, helps: bool, tmp_path: Path
-) -> None:
-    lines = "".join(f"{n // 40} {n % 40}\n" for n in range(pairs)) * repeats
-    for name in ("en", "de"):
-        (tmp_path / name).write_text(lines)
-    recipe = compose(
-        flags={"data": {"source": str(tmp_path / "en"), "target": str(tmp_path / "de")}},
-        assignments=["tokenizer.kind=words", f"data.valid_size={valid_size}"],
-    )
-    corpus = read_parallel(recipe, None, None)
-    advice = TranslationTask().advice_for_few(corpus, Path("my run"))
-    assert [line for line in advice if "train --resume --out 'my run' --folds 5`" in line] == advice
-    assert len(advice) == helps
