@@ -16,7 +16,7 @@ from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.files import real_path
 from crosshead.system.lines import ARCHIVE, head_of, kind_of
-from crosshead.text.parallel.languages import column_language, contradict, suffix_language
+from crosshead.text.parallel.languages import column_language, suffix_language
 
 if TYPE_CHECKING:
     from crosshead.tasks.translation.text_translator import TextTranslator
@@ -98,24 +98,6 @@ def check_outputs(
             raise UserError(f"{output} is a file of the model {bundle}; give another {option}")
 
 
-def check_reference(
-    translator: "Translator",
-    reference: str | os.PathLike[str],
-    field: str | None = None,
-    *,
-    model: str = "this model",
-) -> None:
-    """Check that the name of a file of references is not that of text in another language."""
-    writes = translator.target_language
-    named, what = _named(reference, field, "reference")
-    other = "a file with another suffix" if field is None else "another field"
-    if contradict(named, writes):
-        raise UserError(
-            f"{reference}:{what} is named as text in {named}, but {model} translates to {writes}; "
-            f"give references in {writes}, or {other}"
-        )
-
-
 def check_direction(
     translator: "Translator",
     source: str | os.PathLike[str],
@@ -125,20 +107,14 @@ def check_direction(
 ) -> None:
     """Check that the name of a source file is not that of text in the target language."""
     reads, writes = translator.bundle.config.source_language, translator.target_language
-    named, what = _named(source, field, "source")
+    named = suffix_language(os.fspath(source)) if field is None else column_language(field)
+    what = "" if field is None else f" the source field {field!r}"
     other = "a file with another suffix" if field is None else "exchange the fields"
     if reads and writes and named == writes != reads:
         raise UserError(
             f"{source}:{what} is named as text in {writes}, but {model} translates from {reads} "
             f"to {writes}; give a model of the other direction, or {other}"
         )
-
-
-def _named(file: str | os.PathLike[str], field: str | None, side: str) -> tuple[str | None, str]:
-    """Return the language in the name of a file or its field, and words for the field."""
-    if field is None:
-        return suffix_language(os.fspath(file)), ""
-    return column_language(field), f" the {side} field {field!r}"
 
 
 def search_settings(

@@ -10,7 +10,6 @@ from crosshead.cli.arguments import (
     bundles_and_file,
     check_direction,
     check_outputs,
-    check_reference,
     only,
     search_settings,
     writing_settings,
@@ -117,25 +116,6 @@ def test_text_in_the_target_language_is_not_read_as_a_source() -> None:
         check_direction(named, fine)
     with pytest.raises(UserError, match=r"named as text in de, but .* from en to de; give"):
         check_direction(named, "news.de.gz")
-
-
-def test_text_in_another_language_than_the_target_is_no_reference() -> None:
-    named = translator_between("en", "pt")
-    for fine in ("news.pt", "news.pt-BR.gz", "news.por", "news.txt", "news"):
-        check_reference(named, fine)
-    with pytest.raises(
-        UserError, match=r"^news\.fr\.gz: is named as text in fr, but this model tr"
-    ):
-        check_reference(named, "news.fr.gz")
-    with pytest.raises(UserError, match=r"in en, but runs/a translates to pt; give references in"):
-        check_reference(named, "news.en", model="runs/a")
-    with pytest.raises(
-        UserError, match=r"a\.csv: the reference field 'German' is named as text in"
-    ):
-        check_reference(named, "a.csv", "German")
-    for fine in ("Portuguese", "2", "Text"):
-        check_reference(named, "a.csv", fine)
-    check_reference(translator_between("en", None), "news.en")
 
 
 def test_the_search_is_the_bundles_but_for_what_is_given() -> None:

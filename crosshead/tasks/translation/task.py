@@ -31,9 +31,7 @@ from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.markers import MARKERS, TERM_MARKERS
 from crosshead.text.parallel.corpora import named_languages, training_parts
 from crosshead.text.parallel.filters import HELD_OUT, LEFT_OUT
-from crosshead.text.parallel.languages import contradict
 from crosshead.text.parallel.pairs import ParallelText
-from crosshead.text.parallel.section import DataConfig
 
 _ROOM = 5
 """Validation cuts translations that are this many tokens longer than the references allow."""
@@ -181,15 +179,9 @@ class TranslationTask(TokenTask):
         say: Callable[[str], None] = lambda line: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> ParallelCorpus:
-        """Read, split, tokenize and filter pairs: see `read_parallel`.
-
-        A message says if the languages of a new run are unknown.
-        """
+        """Read, split, tokenize and filter pairs: see `read_parallel`."""
         assert base is None or isinstance(base, TextBundle)
-        corpus = read_parallel(recipe, base, resumed, say, should_stop)
-        for line in unknown_languages(recipe.data) if resumed is None else ():
-            say(line)
-        return corpus
+        return read_parallel(recipe, base, resumed, say, should_stop)
 
 
 def with_markers(recipe: TextRecipe) -> TextRecipe:
@@ -220,48 +212,14 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     language for both.
     """
     data = recipe.data
-    named, stated = named_languages(data), (data.source_language, data.target_language)
-    source, target = _known_languages(data)
-    lines = []
-    if any(map(contradict, named, stated)):
-        lines.append(
-            f"warning: the names of files or fields say {_sides(*named)}, but the languages are "
-            f"set to {_sides(source, target)}; check the order of the files, and "
-            f"{_flags()}"
-        )
-    if all(stated):
-        return recipe, lines
-    if source is None or target is None or source == target:
-        return recipe, lines
-    filled = data.model_copy(update={"source_language": source, "target_language": target})
-    sides = " to ".join(
-        code if given is None else f"{code} (as given)"
-        for code, given in zip((source, target), stated, strict=True)
-    )
-    line = f"languages: {sides}, from the names of files or fields (change them with {_flags()})"
-    return recipe.model_copy(update={"data": filled}), [*lines, line]
-
-
-def unknown_languages(data: DataConfig) -> list[str]:
-    """Return a message, in a list, if a run in one direction lacks the language of a side."""
-    if data.directions != "one" or (data.source_language and data.target_language):
-        return []
-    source, target = _known_languages(data)
-    found = "unknown" if source == target else _sides(source, target)
-    return [f"languages: {found}; name them with {_flags()}, which some exports need"]
-
-
-def _known_languages(data: DataConfig) -> tuple[str | None, str | None]:
-    """Return the stated language of each side, or else the one in names."""
     source, target = named_languages(data)
-    return data.source_language or source, data.target_language or target
-
-
-def _sides(source: str | None, target: str | None) -> str:
-    return f"{source or 'unknown'} to {target or 'unknown'}"
-
-
-def _flags() -> str:
-    return " and ".join(
+    source, target = data.source_language or source, data.target_language or target
+    is_stated = data.source_language and data.target_language
+    if is_stated or source is None or target is None or source == target:
+        return recipe, []
+    filled = data.model_copy(update={"source_language": source, "target_language": target})
+    flags = " and ".join(
         setting(f"data.{side}_language", has_flag=True) for side in ("source", "target")
     )
+    line = f"languages: {source} to {target}, from the names of files or fields (change: {flags})"
+    return recipe.model_copy(update={"data": filled}), [line]

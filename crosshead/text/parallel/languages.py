@@ -103,18 +103,6 @@ def suffix_language(name: str) -> str | None:
     return language_code(parts[-1]) if parts else None
 
 
-def contradict(one: str | None, other: str | None) -> bool:
-    """Return whether two language codes differ in their language.
-
-    `pt` and `pt-BR` do not. `de` and `deu` do not either: a code of two letters is not compared
-    with one of three. Two codes of one language, such as `no` and `nb`, do differ.
-    """
-    if one is None or other is None:
-        return False
-    left, right = one.partition("-")[0], other.partition("-")[0]
-    return left != right and len(left) == len(right)
-
-
 _TAG = re.compile(r"<2(.+)>")
 _TAGS_BEFORE = re.compile(r"\A(?:<[^<>\s]+>\s+)+")
 

@@ -1,7 +1,6 @@
 """Translation: the languages of a run, and the scores of its validation."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.translation.task import (
     TranslationTask,
     TranslationValidator,
-    unknown_languages,
     with_languages,
 )
 from crosshead.tasks.translation.translator import Translator
@@ -68,64 +66,6 @@ def test_what_is_stated_stays() -> None:
     assert found(data, "source_language=fr") == (("fr", "de"), 1)
 
 
-@pytest.mark.parametrize(
-    ("data", "shown"),
-    [
-        ({"pairs": "x.csv", "fields": ["First", "Other"]}, "unknown"),
-        ({"source": "src.en", "target": "tgt.en"}, "unknown"),
-        ({"source": "a.en", "target": "b.txt"}, "en to unknown"),
-        ({"source": "a", "target": "b", "target_language": "de"}, "unknown to de"),
-    ],
-)
-def test_a_line_says_that_a_language_is_unknown(data: dict[str, object], shown: str) -> None:
-    filled, lines = with_languages(compose(flags={"data": data}))
-    flags = "--source-language and --target-language"
-    assert lines == []
-    assert unknown_languages(filled.data) == [
-        f"languages: {shown}; name them with {flags}, which some exports need"
-    ]
-
-
-def test_no_line_says_so_if_both_languages_are_known() -> None:
-    filled, _ = with_languages(compose(flags={"data": {"source": "a.en", "target": "a.de"}}))
-    assert unknown_languages(filled.data) == []
-    both = {"source": "a", "target": "b", "directions": "both"}  # each corpus has its own
-    assert unknown_languages(compose(flags={"data": both}).data) == []
-
-
-def test_unknown_languages_are_said_once_the_text_of_a_new_run_is_read(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("".join(f"line {n}\n" for n in range(20)))
-    data = {"source": str(tmp_path / "a"), "target": str(tmp_path / "b")}
-    recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=characters"])
-    said: list[str] = []
-    TranslationTask().read(recipe, None, None, said.append)
-    assert said[-1].startswith("languages: unknown; name them with --source-language")
-
-
-@pytest.mark.parametrize(
-    ("stated", "said"),
-    [
-        (("en", "de"), "the names of files or fields say de to en, but the languages are set"),
-        (("fr", "en"), "say de to en, but the languages are set to fr to en; check the order of"),
-        (("fr", None), "say de to en, but the languages are set to fr to en; check the order of"),
-        (("de", "en-GB"), None),
-        (("deu", "eng"), None),  # codes of two and of three letters are not compared
-        (("de", None), None),
-    ],
-)  # fmt: skip
-def test_names_that_contradict_the_stated_languages_bring_a_warning(
-    stated: tuple[str, str | None], said: str | None
-) -> None:
-    data = {"source": "t.de", "target": "t.en", "source_language": stated[0]}
-    data |= {"target_language": stated[1]} if stated[1] else {}
-    filled, lines = with_languages(compose(flags={"data": data}))
-    assert filled.data.source_language == stated[0]
-    warnings = [line for line in lines if line.startswith("warning: ")]
-    assert len(warnings) == (said is not None)
-    assert said is None or said in warnings[0]
-
-
 def test_auto_says_that_it_chooses_nothing_for_another_architecture() -> None:
     data = {"source": "a.en", "target": "a.de"}
     recipe = compose("auto", flags={"data": data, "model": {"architecture": "recurrent"}})
@@ -139,12 +79,6 @@ def test_auto_says_that_it_chooses_nothing_for_another_architecture() -> None:
 def test_what_is_no_code_is_refused(code: str) -> None:
     with pytest.raises(ConfigError, match=r"source_language: expected a language code"):
         compose(flags={"data": {"source": "a", "target": "b", "source_language": code}})
-
-
-def test_a_line_says_which_language_was_given() -> None:
-    data = {"source": "a.txt", "target": "a.de", "source_language": "nhn"}
-    _, (line,) = with_languages(compose(flags={"data": data}))
-    assert "nhn (as given) to de," in line
 
 
 def test_the_fields_of_both_sides_differ() -> None:

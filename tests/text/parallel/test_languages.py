@@ -4,7 +4,6 @@ import pytest
 
 from crosshead.text.parallel.languages import (
     column_language,
-    contradict,
     language_code,
     languages_in_names,
     suffix_language,
@@ -85,23 +84,6 @@ def test_suffixes(name: str, code: str | None) -> None:
 )
 def test_columns(name: str, code: str | None) -> None:
     assert column_language(name) == code
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "differ"),
-    [
-        ("en", "de", True),
-        ("pt-BR", "es", True),
-        ("pt", "pt-BR", False),
-        ("zh-Hans", "zh-Hant", False),
-        ("de", "deu", False),
-        ("deu", "eng", True),
-        ("de", None, False),
-        (None, None, False),
-    ],
-)
-def test_codes_that_contradict_each_other(one: str | None, other: str | None, differ: bool) -> None:
-    assert contradict(one, other) == contradict(other, one) == differ
 
 
 def test_tags_are_found_among_special_pieces() -> None:

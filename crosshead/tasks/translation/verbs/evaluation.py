@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from crosshead.caller import split_names
-from crosshead.cli.arguments import check_direction, check_reference, into, search_settings
+from crosshead.cli.arguments import check_direction, into, search_settings
 from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_seen, say_if_tokenised
 from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
@@ -50,14 +50,12 @@ class TranslationSet:
         return ", ".join(self.pairs or [str(self.reference)])
 
     def check(self, translator: Translator, model: str = "this model") -> None:
-        """Check that neither side is named as text in a language that does not fit a model."""
-        if self.source is not None and self.reference is not None:
+        """Check that the sources are not named as text in the language that a model writes."""
+        if self.source is not None:
             check_direction(translator, self.source, model=model)
-            check_reference(translator, self.reference, model=model)
         elif fields := self._config.fields:
             files = ", ".join(self.files)
             check_direction(translator, files, fields[0], model=model)
-            check_reference(translator, files, fields[1], model=model)
 
     def read(self) -> tuple[list[str], list[str]]:
         """Return the sources and the references.
