@@ -44,15 +44,6 @@ def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     return found + [(name, _difference(manifest, name)) for name in manifest.files]
 
 
-def card_was_changed(path: Path) -> bool:
-    """Return whether the model card was changed after the bundle was written.
-
-    Loading ignores this, because the owner may edit the card.
-    """
-    _, manifest = read_settings(path)
-    return CARD in manifest.files and _difference(manifest, CARD) is not None
-
-
 def check_as_written(path: Path, outcome: str) -> None:
     """Check that the files of a bundle are as they were written. The card may have been edited."""
     for name, differs in verify_bundle(path):

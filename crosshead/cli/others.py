@@ -9,7 +9,7 @@ import typer
 
 from crosshead.cli.app import app, data_app
 from crosshead.cli.options import BundleArgument, bundle_place
-from crosshead.cli.terminal import note, put, table
+from crosshead.cli.terminal import put, table
 from crosshead.errors import ConfigError
 
 
@@ -152,15 +152,9 @@ def pack(
     holds nothing else of a run. Every command accepts it instead of the directory. To get the
     directory back, unzip the file.
     """
-    from crosshead.bundle.files import card_was_changed, pack
-    from crosshead.bundle.places import CARD
+    from crosshead.bundle.files import pack
 
-    packed = pack(bundle, out)
-    if card_was_changed(bundle):
-        note(
-            f"{bundle / CARD} was changed since the bundle was written; the changed card is packed"
-        )
-    put(f"{packed}\n")
+    put(f"{pack(bundle, out)}\n")
 
 
 @data_app.command("get", epilog="\b\nExample:\n  crosshead data get multi30k")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
-from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, hub_place, is_run
+from crosshead.bundle.files import bundle_files, verify_bundle
+from crosshead.bundle.places import CHECKPOINTS, RECIPE, hub_place, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
 from crosshead.cli.terminal import program, put, shortened, table
@@ -54,8 +54,6 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         [each.metric, f"{_with_interval(each)} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
-    if card_was_changed(directory):
-        rows.append(["card", f"{CARD} was changed or removed since the bundle was written"])
     return [*rows, *_run_facts(directory)]
 
 

@@ -125,18 +125,6 @@ def test_an_older_bundle_is_noted_once(capfd: pytest.CaptureFixture[str], refuse
     assert "holds no checksums" in refused("info", "--verify", OLDER)
 
 
-def test_a_changed_card_is_said(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
-    assert "was changed" not in output_of(["info", bundle], capfd)
-    (bundle / "README.md").write_text("Another card.\n")
-    assert "README.md was changed" in output_of(["info", bundle], capfd)
-    assert run(["pack", str(bundle)]) == 0
-    assert "README.md was changed" in capfd.readouterr().err
-
-
 def test_what_of_a_run_may_be_shared_is_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,13 +51,10 @@ def push(
     """
     from crosshead.addons.hub.push import files_to_push, hub_page
     from crosshead.addons.hub.push import push as upload
-    from crosshead.bundle.files import bundle_files, card_was_changed
-    from crosshead.bundle.places import CARD, hub_name
+    from crosshead.bundle.places import hub_name
 
     target = hub_name(name) or hub_name(f"hf://{name}")
     assert target is not None
-    if card_was_changed(bundle) and CARD in bundle_files(bundle):
-        note(f"{bundle / CARD} was changed since the bundle was written; the changed card goes up")
     branch = target.revision or "main"
     if dry_run:
         sizes = files_to_push(bundle)
