@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from crosshead.config import MOST_VOCABULARY
-from crosshead.errors import DataError, UserError
+from crosshead.errors import UserError
 from crosshead.text.pieces import (
     CONTROL,
     NEW,
@@ -73,24 +73,7 @@ class ForeignVocabulary:
         ]
 
 
-class WithoutGaps(Tokenizer):
-    """The base of tokenizers of imported models, which no masked language model is trained with."""
-
-    normalises = True
-
-    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Refuse a line with gaps."""
-        raise DataError(
-            "the tokenizer of an imported model does not fill gaps; choose a masked language model "
-            "that crosshead trained"
-        )
-
-    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Refuse a line with gaps, as `encode_gaps` does."""
-        return str(self.encode_gaps(parts, 0))
-
-
-class ImportedTokenizer(WithoutGaps):
+class ImportedTokenizer(Tokenizer):
     """A SentencePiece model whose pieces are looked up in the vocabulary of another toolkit.
 
     SentencePiece normalises the text, so `decode(encode(text))` may differ from the text. A piece
@@ -99,6 +82,7 @@ class ImportedTokenizer(WithoutGaps):
     """
 
     kind = "sentencepiece"
+    normalises = True
 
     def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
@@ -210,7 +194,7 @@ def _explained(problem: str) -> Iterator[None]:
         raise ValueError(f"{problem} ({shown})") from None
 
 
-class JsonTokenizer(WithoutGaps):
+class JsonTokenizer(Tokenizer):
     """A tokenizer of the library `tokenizers`, with the control tokens of crosshead.
 
     It encodes a text with its line breaks. Names of control tokens in a text, such as
@@ -219,6 +203,7 @@ class JsonTokenizer(WithoutGaps):
     """
 
     kind = "tokenizer-json"
+    normalises = True
     spans_lines = True
 
     def __init__(

@@ -36,14 +36,6 @@ MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
 """The largest number of pieces that are never split, and of their characters."""
 
 
-class GapError(DataError):
-    """A gap at a wrong place of a line."""
-
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(f"gap {number} of the line {why}")
-        self.number, self.why = number, why
-
-
 class Tokenizer(Protocol):
     """A map from text to ids and back.
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,6 @@ import numpy as np
 from crosshead.errors import ConfigError, DataError
 from crosshead.text.pieces import (
     CONTROL,
-    GapError,
     Tokenizer,
     special_splitter,
     string_list,
@@ -83,18 +82,13 @@ class WordTokenizer(ListedTokenizer):
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with missing words: `gap` stands between each two parts."""
-        for number, (left, right) in enumerate(pairwise(parts), 1):
-            begins = left.endswith(" ") or (number == 1 and not left)
-            ends = right.startswith(" ") or (number == len(parts) - 1 and not right)
-            if not begins or not ends:
-                raise GapError(
-                    number,
-                    "is a part of a word, but this model knows whole words: leave a space on each "
-                    "side of it",
-                )
+        """Return the ids of a line with missing words: `gap` stands between each two parts.
+
+        A space beside a gap separates the missing word from its neighbour.
+        """
+        last = len(parts) - 1
         inner = [
-            part[number > 0 :] if number == len(parts) - 1 else part[number > 0 : -1]
+            part.removeprefix(" " * (number > 0)).removesuffix(" " * (number < last))
             for number, part in enumerate(parts)
         ]
         return super().encode_gaps(inner, gap)

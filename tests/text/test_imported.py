@@ -108,13 +108,6 @@ def test_it_cannot_be_learned() -> None:
         train_tokenizer(TokenizerConfig(kind="sentencepiece"), LINES)
 
 
-def test_it_fills_no_gaps(tokenizer: ImportedTokenizer) -> None:
-    with pytest.raises(DataError, match="does not fill gaps"):
-        tokenizer.encode_gaps(["a", "b"], 1)
-    with pytest.raises(DataError, match="does not fill gaps"):
-        tokenizer.fill_gaps(["a", "b"], [5])
-
-
 TEXTS = [
     "",
     "a dog runs",
@@ -234,8 +227,6 @@ def test_a_file_that_is_no_tokenizer_is_refused(gpt2: JsonTokenizer, tmp_path: P
 def test_what_it_cannot_do_is_refused(gpt2: JsonTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="lone surrogate"):
         gpt2.encode("a\ud800")
-    with pytest.raises(DataError, match="does not fill gaps"):
-        gpt2.encode_gaps(["a", "b"], 1)
     with pytest.raises(ConfigError, match="the tokenizer of imported models, which cannot be"):
         train_tokenizer(TokenizerConfig(kind="tokenizer-json"), ["a"])
 

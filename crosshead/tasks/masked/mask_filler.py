@@ -14,7 +14,6 @@ from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import AttentionInputs, TextPipeline
-from crosshead.text.pieces import GapError
 from crosshead.text.streams import SHARE, MaskedWindows, Stream, check_text, fill_line, pieces_of
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
@@ -89,7 +88,7 @@ class MaskFiller(TextPipeline):
         Raises:
             TypeError: If `text` is not a string.
             ConfigError: If the text has no mark, or `top` is below 1.
-            DataError: If the text is longer than the model's context, or a mark is part of a word.
+            DataError: If the text is longer than the model's context.
         """
         if top < 1:
             raise ConfigError(f"top: expected 1 or more, found {top}")
@@ -167,18 +166,12 @@ class MaskFiller(TextPipeline):
 
         Raises:
             TypeError: If `text` is not a string.
-            DataError: If the text is longer than the model's context, or a mark is part of a word.
+            DataError: If the text is longer than the model's context.
         """
         check_text(text)
-        marks = 0
         ids = [EOS]
         for line in text.split("\n"):
-            parts = line.split(MARK)
-            try:
-                ids += [*self.tokenizer.encode_gaps(parts, MASK), EOS]
-            except GapError as error:
-                raise DataError(f"{MARK} {marks + error.number} {error.why}") from None
-            marks += len(parts) - 1
+            ids += [*self.tokenizer.encode_gaps(line.split(MARK), MASK), EOS]
         if len(ids) > self.context:
             raise DataError(
                 f"the text has {len(ids)} tokens, but the model reads at most {self.context} at "

@@ -121,12 +121,6 @@ def test_no_control_token_is_a_candidate_and_every_other_is(of_kind: MaskFiller)
     assert math.fsum(each.probability for each in candidates) == pytest.approx(1, abs=1e-4)
 
 
-def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -> None:
-    filler = filler_of(train_tokenizer(TokenizerConfig(kind="words"), TEXT.split("\n")))
-    with pytest.raises(DataError, match=r"^\[MASK\] 3 is a part of a word, .* leave a space"):
-        filler.fill("to [MASK]\n[MASK] [MASK]s")
-
-
 def test_what_cannot_be_filled(filler: MaskFiller) -> None:
     with pytest.raises(ConfigError, match=r"text has no \[MASK\]"):
         filler.fill("to be")

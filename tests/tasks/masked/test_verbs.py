@@ -115,6 +115,5 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
     assert "--stride and --memory need" in refused(*text, "--stride", 4)
     assert "--stride and --memory need" in refused(*text, "--memory", 4)
     assert "this text has no [MASK]" in refused("fill", trained, "a a")
-    assert "[MASK] 2 is a part of a word" in refused("fill", trained, "[MASK]\\n[MASK]s")
     assert "'--top'" in refused("fill", trained, "[MASK]", "--top", 0)
     assert "translate with: crosshead translate" in refused("fill", BUNDLE, "[MASK]")
