@@ -99,20 +99,16 @@ def load_as(
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
-    *,
-    instead: str | None = None,
 ) -> T:
     """Load a bundle as a pipeline of the class `kind`."""
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
         named = [path] if isinstance(path, str | os.PathLike) else path
         places = [*map(bundle_shown, named)]
-        name = " and ".join(places)
-        if instead is None or type(found.bundle) is not TextBundle:
-            usage = found.usage_of(found.bundle.config)
-            usage = usage.format(command=f"crosshead {found.verb}", bundle=" ".join(places))
-            instead = usage[0].lower() + usage[1:]
-        raise BundleError(f"{name} is a model that {found.does}; {instead}")
+        usage = found.usage_of(found.bundle.config)
+        usage = usage.format(command=f"crosshead {found.verb}", bundle=" ".join(places))
+        what = f"{' and '.join(places)} is a model that {found.does}"
+        raise BundleError(f"{what}; {usage[0].lower()}{usage[1:]}")
     return found
 
 

@@ -90,7 +90,7 @@ def load_directory(
         codes, path = _codes_and_path(place)
         shown = path if codes is None else f"{path} as {codes[0]}-{codes[1]}"
         say(f"loading {shown} ({number} of {len(places)})")
-        translator = load_as(Translator, path, device, instead="serve translates text only")
+        translator = load_as(Translator, path, device)
         for pair in _pairs(translator, place, codes, engines):
             other = pairs.setdefault((pair.source, pair.target), pair)
             if other is not pair:

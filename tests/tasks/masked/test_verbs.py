@@ -110,7 +110,7 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
     ):
         assert "fill with: crosshead fill" in refused(*arguments)
     sides = ["--source", book, "--reference", book]
-    assert "give --text" in refused("evaluate", trained, *sides)
+    assert "fill with: crosshead fill" in refused("evaluate", trained, *sides)
     text = ["evaluate", trained, "--text", book]
     assert "--stride and --memory need" in refused(*text, "--stride", 4)
     assert "--stride and --memory need" in refused(*text, "--memory", 4)

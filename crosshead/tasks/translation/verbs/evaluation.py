@@ -104,8 +104,7 @@ def translation_evaluation(
     threads: int | None,
 ) -> list[CorpusScore]:
     """Return the scores of a translation model on a test set."""
-    instead = "give --text, not --source and --reference"
-    translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
+    translator = into(load_as(Translator, bundles, device, threads), to)
     test.check(translator)
     sources, references = test.read()
     say_if_seen(bundles, test.files)

@@ -42,7 +42,6 @@ AnyMetricsOption = Annotated[
     ),
 ]
 
-_SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
 _NOT_FOR_PAIRS = "is not for pairs: leave it out, or leave out --pairs"
 
 
@@ -168,7 +167,7 @@ def compare(
     # All models are loaded and checked before the first one translates, which takes long.
     translators: dict[str, Translator] = {}
     for bundle in bundles:
-        loaded = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+        loaded = load_as(Translator, bundle, device, threads)
         translators[bundle_shown(bundle)] = arguments.into(loaded, to)
         test.check(translators[bundle_shown(bundle)], bundle_shown(bundle))
     sources, references = test.read()
@@ -213,7 +212,7 @@ def score(
     from crosshead.tasks.translation.verbs import answers
     from crosshead.text.parallel.corpora import read_aligned
 
-    loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
+    loaded = load_as(Translator, bundles, device, threads)
     translator = arguments.into(loaded, to)
     sources, targets = read_aligned(source, target)
     for text in answers.scored(translator, sources, targets, jsonl):
