@@ -31,7 +31,7 @@ def run_under_way(directory: Path) -> str:
     if not directory.is_dir() or not is_locked(directory):
         return ""
     log = directory / LOG
-    rows = read_log(log)[0] if log.exists() else []
+    rows = read_log(log) if log.exists() else []
     update = f"at update {rows[-1]['update']:,} or later" if rows else "before its first log entry"
     return f"under way, {update}"
 

@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ class RunLog:
         with explain_os_errors(self.path):
             write_all(self._file, line.encode())
         if self._events is not None:
-            with self._of_tensorboard():
+            with explain_os_errors(self.path.with_name(TENSORBOARD)):
                 for name, value in values.items():
                     if isinstance(value, int | float):
                         self._events.add_scalar(f"{kind}/{name}", value, update)
@@ -59,59 +58,23 @@ class RunLog:
         """Close the files."""
         self._file.close()
         if self._events is not None:
-            with self._of_tensorboard():
+            with contextlib.suppress(OSError):  # the directory may be gone
                 self._events.close()
 
-    @contextlib.contextmanager
-    def _of_tensorboard(self) -> Iterator[None]:
-        """Report a failed write of events, and first that the directory has moved, if it has."""
-        with explain_os_errors(self.path.with_name(TENSORBOARD)):
-            try:
-                yield
-            except OSError:
-                self._check()
-                raise
 
-
-def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """Read the undamaged lines of a log."""
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log as objects. Damaged lines are left out."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: {why_unreadable(error)}") from None
-    rows, damaged = [], []
-    for number, line in enumerate(data.splitlines(keepends=True), 1):
-        row = _row(line)
-        if row is None:
-            damaged.append(number)
-        else:
-            rows.append(row)
-    return rows, damaged
-
-
-_WORDS = {"kind", "best", "reason", "weights", "search"}
-"""The keys whose values are not numbers."""
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """Return a line of a log as an object, or None if the line is damaged."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not line.endswith(b"\n") or not isinstance(row, dict):
-        return None
-    whole = isinstance(row.get("kind"), str) and _is_number(row.get("update"))
-    # A missing number is null.
-    values = (value for key, value in row.items() if key not in _WORDS)
-    return row if whole and all(each is None or _is_number(each) for each in values) else None
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:
-        return False
+    rows = []
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            if isinstance(row, dict) and {"kind", "update"} <= row.keys():
+                rows.append(row)
+    return rows
 
 
 def _tensorboard(directory: Path) -> Any:
@@ -122,9 +85,9 @@ def _tensorboard(directory: Path) -> Any:
     return SummaryWriter(str(directory / TENSORBOARD))
 
 
-def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
+def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> None:
     """Draw training loss, validation loss and one measured metric as a PNG picture."""
-    rows, damaged = read_log(log)
+    rows = read_log(log)
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
     with drawing():
@@ -152,7 +115,6 @@ def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()
             figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
     atomic_write(picture, drawn)
-    return damaged
 
 
 _LABELS = {"nll": "mean negative log-likelihood\n(nats)", "loss": "loss"}

@@ -208,12 +208,9 @@ def _log_end(setup: Setup, summary: Summary) -> None:
 def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
     """Draw the training curve; an error becomes a message, because the bundle is already saved."""
     try:
-        damaged = draw_training_curve(out / LOG, out / PICTURE, metrics)
+        draw_training_curve(out / LOG, out / PICTURE, metrics)
     except Exception as error:  # an error inside matplotlib must not fail the run
         context.say(f"no {PICTURE}: {' '.join(str(error).split())}")
-        return
-    if damaged:
-        context.say(f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}")
 
 
 _MANY_UPDATES, _MANY_EPOCHS = 5000, 50

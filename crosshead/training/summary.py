@@ -88,8 +88,7 @@ def card_facts(
 
 def domain_rows(log: Path, metrics: Sequence[Metric]) -> list[list[str]]:
     """Return how fine-tuning has changed each metric on both domains."""
-    rows, _ = read_log(log)
-    measured = [row for row in rows if row["kind"] in ("valid", "average")]
+    measured = [row for row in read_log(log) if row["kind"] in ("valid", "average")]
     chosen = [row for row in measured if row.get("best")]
     if not chosen or measured[0]["update"] != 0:
         return []

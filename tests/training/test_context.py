@@ -40,7 +40,7 @@ def test_lines_go_to_the_log_and_messages_to_the_display(
     context.write("valid", 3, loss=1.5)
     assert context.log is not None
     context.log.close()
-    assert read_log(tmp_path / LOG) == ([{"kind": "valid", "update": 3, "loss": 1.5}], [])
+    assert read_log(tmp_path / LOG) == [{"kind": "valid", "update": 3, "loss": 1.5}]
     assert display.lines == ["a message"]
 
 

@@ -1,4 +1,3 @@
-import contextlib
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from crosshead.errors import UserError
 from crosshead.system.plotting import rendered
 from crosshead.tasks.registry import TASKS
 from crosshead.training import log as log_module
-from crosshead.training.log import LOG, RunLog, draw_training_curve
+from crosshead.training.log import LOG, RunLog, draw_training_curve, read_log
 
 
 @pytest.fixture(autouse=True)
@@ -89,9 +88,8 @@ def test_a_log_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
         RunLog(tmp_path)
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_a_moved_directory_is_reported_before_an_error_of_tensorboard(
-    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_error_of_tensorboard_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lost:
         def add_scalar(self, *values: object) -> None:
@@ -101,18 +99,10 @@ def test_a_moved_directory_is_reported_before_an_error_of_tensorboard(
             raise FileNotFoundError(2, "No such file or directory", "events")
 
     monkeypatch.setattr(log_module, "_tensorboard", lambda directory: Lost())
-    asked: list[int] = []
-
-    def check() -> None:
-        asked.append(1)
-        if ends or len(asked) == 2:
-            raise UserError("the directory has moved")
-
-    log = RunLog(tmp_path, check=check)
-    with pytest.raises(UserError, match="the directory has moved"):
-        log.close() if ends else log.write("train", 1, loss=1.0)
-    with contextlib.suppress(UserError):
-        log.close()
+    log = RunLog(tmp_path)
+    with pytest.raises(UserError, match="tensorboard: cannot be written: No such file"):
+        log.write("train", 1, loss=1.0)
+    log.close()
 
 
 def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,30 +181,25 @@ def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
 
 
 DAMAGED = [
-    b"{damaged", b"", b"null", b"7", b"[]", b'"train"', b"{}", b'{"kind": "train"}',
-    b'{"kind": "train", "update": "x", "nll": 1}', b'{"kind": "train", "update": 3, "nll": []}',
-    b'{"kind": "valid", "update": 3, "nll": 1, "bleu": "high"}', b"\xff\xfe", b"[" * 100_000,
-    b'{"kind": "train", "update": 1' + b"0" * 400 + b', "nll": 1}', b'{"kind": 1, "update": 2}',
-    b'{"kind": "train", "update": NaN, "nll": 1}',
+    b"{damaged", b"", b"null", b"7", b"[]", b'"train"', b"{}", b'{"kind": "train"}', b"\xff\xfe",
+    b"[" * 100_000,
 ]  # fmt: skip
 
 
-def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
     log, picture = write_log(tmp_path / "log.jsonl", 2), tmp_path / "curve.png"
-    whole = log.read_bytes()
+    whole, rows = log.read_bytes(), read_log(log)
     log.write_bytes(b"".join(line + b"\n" for line in DAMAGED) + whole + b'{"kind": "end", "u')
-    count = len(whole.splitlines())
-    last = len(DAMAGED) + count + 1
-    assert draw_training_curve(log, picture) == [*range(1, len(DAMAGED) + 1), last]
+    assert read_log(log) == rows
+    draw_training_curve(log, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("data", [b"", b"nothing\n", bytes(1000)])
 def test_a_log_that_is_no_log_gives_an_empty_picture(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(data)
-    assert len(draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")) == len(
-        data.splitlines()
-    )
+    draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").is_file()
 
 
 def test_a_log_that_is_gone_is_one_line(tmp_path: Path) -> None:

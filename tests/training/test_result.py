@@ -67,16 +67,6 @@ def test_a_picture_that_fails_is_a_line_and_no_more(
     load_bundle(tmp_path / "run")
 
 
-def test_a_damaged_log_is_a_line_and_no_more(text: Path, tmp_path: Path) -> None:
-    out, display = tmp_path / "run", Remembering()
-    train(recipe_for(text, "max_updates=1"), out)
-    log = out / "log.jsonl"
-    log.write_bytes(b"{" * 9 + log.read_bytes()[9:])
-    train(recipe_for(text, "max_updates=2"), out, resume=True, display=display)
-    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png"
-    load_bundle(out)
-
-
 def test_the_average_is_in_the_log_and_scores_are_named_alike(finished: Path) -> None:
     lines = logged(finished)
     (average,) = (line for line in lines if line["kind"] == "average")
