@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
-from crosshead.caller import setting
 from crosshead.text.parallel.pairs import Readable
 from crosshead.text.tokenizers import (
     MOST_PIECES,
@@ -67,19 +66,7 @@ def _with_size(
 ) -> tuple[TokenizerConfig, T]:
     """Learn with the configured size, or with the possible size nearest to the text's own."""
     if config.vocab_size is not None:
-        try:
-            return config, learn(config)
-        except VocabularyError as error:
-            if error.fits > config.vocab_size:
-                raise
-            # A vocabulary of the largest size has pieces that are seen once.
-            size = min(size_of_text(), error.fits)
-            raise VocabularyError(
-                f"tokenizer.vocab_size={config.vocab_size} is larger than the data allow, at most "
-                f"{error.fits}; leave out the recipe or the setting that states it, and a size is "
-                f"chosen, or give about {size}: {setting('tokenizer.vocab_size', size)}",
-                error.fits,
-            ) from None
+        return config, learn(config)
     size = size_of_text() if config.kind in ("bpe", "unigram") else MOST_PIECES
     for attempt in range(1, _TRIES + 1):
         chosen = config.model_copy(update={"vocab_size": size})
