@@ -251,9 +251,11 @@ class ParallelCorpus(TokenCorpus):
             + f"; validation: {self.validation(data)}"
         ]
         if self.old_valid is not None:
-            valid = counted(len(self.old_valid), "pair")
+            counts = self.counts
+            old = sum(counts[part] for part in data.old_parts(len(counts)))
             lines.append(
-                f"old domain: {self._old_pairs(data)}; validation with {valid} of "
+                f"old domain: {old:,} of these pairs (data.old_ratio = {data.old_ratio:g}); "
+                f"validation with {counted(len(self.old_valid), 'pair')} of "
                 f"{', '.join(data.old_valid_files)}"
             )
         targets = ", ".join([*data.valid_target, *data.valid_pairs])
@@ -263,21 +265,6 @@ class ParallelCorpus(TokenCorpus):
         if self.few:
             lines.append(f"warning: {self.few}")
         return lines
-
-    def _old_pairs(self, data: DataConfig) -> str:
-        """Return clauses with the numbers of old pairs in the text and in an epoch."""
-        counts = self.counts
-        parts = data.old_parts(len(counts))
-        old = f"{sum(counts[part] for part in parts):,} of these {counted(self.size, 'pair')}"
-        if not parts:
-            return old
-        weights = data.passes(counts)
-        drawn = [round(weight * count) for weight, count in zip(weights, counts, strict=True)]
-        mixed = sum(drawn[part] for part in parts)
-        return (
-            f"{old}; an epoch has {sum(drawn) - mixed:,} new and {mixed:,} old pairs "
-            f"(data.old_ratio = {data.old_ratio:g})"
-        )
 
     def validation(self, data: DataConfig) -> str:
         """Return a clause about the validation set. `data` is the section with its files."""
