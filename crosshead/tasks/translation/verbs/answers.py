@@ -137,17 +137,14 @@ class OddLines:
         found = []
         if self._kept:
             found.append(
-                f"warning: {self._named(self._kept, 'was', 'were')} kept unchanged, not "
-                f"translated: more than {LONGEST_STRETCH:,} characters without a space or "
-                "punctuation"
+                f"warning: kept unchanged, not translated: {self._named(self._kept)}, with more "
+                f"than {LONGEST_STRETCH:,} characters without a space or punctuation"
             )
         if self._split:
-            inside = f"; {self._cut:,} of them were split inside a sentence" if self._cut else ""
-            if len(self._split) == 1:
-                inside = ", split inside a sentence" if self._cut else ", split between sentences"
+            inside = f"; {self._cut:,} split inside a sentence" if self._cut else ""
             found.append(
-                f"warning: {self._named(self._split, 'is', 'are')} too long for the model, and "
-                f"{'was' if len(self._split) == 1 else 'were'} translated in parts{inside}"
+                "warning: too long for the model, and translated in parts: "
+                f"{self._named(self._split)}{inside}"
             )
         if self._flagged:
             kinds = [f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name]]
@@ -158,12 +155,9 @@ class OddLines:
             )
         return found
 
-    def _named(self, lines: Sequence[str], one: str, several: str) -> str:
-        """Return the subject and the verb of a sentence about some lines."""
-        if len(lines) == 1:
-            return f"{lines[0]} {one}"
-        every = counted(self._lines, self._unit)
-        return f"{len(lines):,} of {every} (the first is {lines[0]}) {several}"
+    def _named(self, lines: Sequence[str]) -> str:
+        """Return the number of some lines and the first of them."""
+        return f"{len(lines):,} of {counted(self._lines, self._unit)} (the first is {lines[0]})"
 
 
 def _beginning(line: str, most: int = 40) -> str:

@@ -15,10 +15,8 @@ from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
 from crosshead.errors import UserError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.engine import SUITED, EngineSearch
-from crosshead.tasks.translation.line_translator import LONGEST_STRETCH
 from crosshead.tasks.translation.log_probs import ScoredTranslation
 from crosshead.tasks.translation.scores import evaluate
 from crosshead.tasks.translation.translator import Translator
@@ -128,21 +126,11 @@ def scored_pairs(
 def translated(
     translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
 ) -> list[str]:
-    """Return the best translation of each line; flags override the bundle's search settings.
-
-    A warning counts the lines that were passed through untranslated.
-    """
+    """Return the best translation of each line; flags override the bundle's search settings."""
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
     translator.engine = EngineSearch(SUITED, torch.get_num_threads())
     with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
         found = translator.translate(sources, decode=decode, scored=False, progress=progress)
         progress(1.0)
-    passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
-    if passed:
-        note(
-            f"warning: {counted(len(passed), 'line')} kept unchanged, not translated: more than "
-            f"{LONGEST_STRETCH:,} characters without a space or punctuation (first: line "
-            f"{passed[0]:,})"
-        )
     return [best[0].text for best in found]

@@ -33,14 +33,14 @@ def test_odd_lines_give_one_warning_of_a_kind() -> None:
     odd = OddLines()
     odd.add(["a", "b"], [[plain], [split]], 1)
     assert odd.warnings() == [
-        "warning: line 2 is too long for the model, and was translated in parts, split between "
-        "sentences"
+        "warning: too long for the model, and translated in parts: 1 of 2 lines (the first is "
+        "line 2)"
     ]
     cut = dataclasses.replace(split, sentence_was_cut=True)
     odd.add(["c", "d"], [[cut], [kept]], 3)
     assert odd.warnings()[1:] == [
-        "warning: 2 of 4 lines (the first is line 2) are too long for the model, and were "
-        "translated in parts; 1 of them were split inside a sentence"
+        "warning: too long for the model, and translated in parts: 2 of 4 lines (the first is "
+        "line 2); 1 split inside a sentence"
     ]
-    assert odd.warnings()[0].startswith("warning: line 4 was kept unchanged, not translated: ")
+    assert odd.warnings()[0].startswith("warning: kept unchanged, not translated: 1 of 4 ")
     assert OddLines().warnings() == []
