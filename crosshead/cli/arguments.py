@@ -41,13 +41,6 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     file = "-"
     if more and not (last.is_dir() or _is_archive(last)):
         bundles, file = bundles[:-1], more[-1]
-    for each in bundles:
-        if each.is_file() and not _is_archive(each):
-            raise UserError(
-                f"{each}: a file in the place of a bundle; expected bundles, which are directories "
-                "or files that `crosshead pack` wrote, and then one file of text: give the file "
-                "last, and translate several files one after the other"
-            )
     return bundles, file
 
 
@@ -142,7 +135,7 @@ def search_settings(
 
 
 def minimum_risk(
-    samples: int | None, beam: int | None, length_penalty: float | None, n_best: int | None
+    samples: int | None, beam: int | None, length_penalty: float | None
 ) -> MinimumRisk | None:
     """Return the settings of minimum Bayes risk with chrF, or None without `--mbr`."""
     if samples is None:
@@ -153,11 +146,6 @@ def minimum_risk(
                 f"{flag} {value:g} is for beam search, and --mbr {samples} draws samples: leave "
                 "out one of them"
             )
-    if n_best is not None and n_best > samples:
-        raise ConfigError(
-            f"--n-best {n_best} needs at least {n_best} samples, found --mbr {samples}: give "
-            f"--mbr {n_best}"
-        )
     from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 
     return MinimumRisk(samples, chrf_utility)

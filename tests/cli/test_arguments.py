@@ -60,27 +60,14 @@ def test_the_last_argument_is_a_file_unless_it_is_a_bundle(tmp_path: Path) -> No
         assert bundles_and_file(BUNDLE, more) == (bundles, file)
 
 
-def test_a_bundle_left_out_and_a_text_for_a_file_are_recognised(tmp_path: Path) -> None:
+def test_a_text_for_a_file_is_recognised(tmp_path: Path) -> None:
     text = tmp_path / "two words.txt"
     text.write_text("one\n")
-    with pytest.raises(UserError, match=r"words\.txt: a file in the place of a bundle"):
-        bundles_and_file(text, [])
     assert bundles_and_file(BUNDLE, [str(text)]) == ([BUNDLE], str(text))
     for long in ("It's one.", "one two " * 100):
         with pytest.raises(UserError, match=r"no such file; to translate a text, send") as caught:
             bundles_and_file(BUNDLE, [long])
         assert f"echo {shlex.quote(long)} | crosshead translate {BUNDLE}" in str(caught.value)
-
-
-@pytest.mark.parametrize("last", ["b.de", "-", "missing", str(BUNDLE)])
-def test_a_text_among_the_bundles_is_recognised(
-    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.en", "b.de"):
-        Path(name).write_text("one\n")
-    with pytest.raises(UserError, match=r"^a\.en: a file in the place of a bundle; .* file last"):
-        bundles_and_file(BUNDLE, ["a.en", last])
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.DOCX", "a.epub", "a.pptx", "a.zip"])
@@ -91,10 +78,6 @@ def test_a_file_of_an_office_program_is_no_bundle_although_it_is_a_zip_archive(
     with zipfile.ZipFile(office, "w") as archive:
         archive.writestr("content.xml", "<x/>")
     assert bundles_and_file(BUNDLE, [office]) == ([BUNDLE], office)
-    with pytest.raises(UserError, match=r": a file in the place of a bundle"):
-        bundles_and_file(Path(office), ["b.de"])
-    with pytest.raises(UserError, match=r": a file in the place of a bundle; .* file last"):
-        bundles_and_file(BUNDLE, [office, office])
 
 
 def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:

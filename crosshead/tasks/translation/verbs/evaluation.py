@@ -13,7 +13,6 @@ from crosshead.cli.arguments import check_direction, into, search_settings
 from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_seen, say_if_tokenised
 from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
-from crosshead.errors import UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.engine import SUITED, EngineSearch
@@ -82,13 +81,6 @@ class TranslationSet:
         return validate(
             DataConfig, {"valid_pairs": list(self.pairs or []), "fields": names}, typed=typed
         )
-
-
-def check_distinct(bundles: Sequence[Path]) -> None:
-    """Raise `UserError` if a bundle is given twice."""
-    for bundle in bundles:
-        if bundles.count(bundle) > 1:
-            raise UserError(f"{bundle} is given twice; name each bundle once")
 
 
 def translation_evaluation(

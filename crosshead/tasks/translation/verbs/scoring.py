@@ -42,8 +42,6 @@ AnyMetricsOption = Annotated[
     ),
 ]
 
-_NOT_FOR_PAIRS = "is not for pairs: leave it out, or leave out --pairs"
-
 
 @evaluate.kind(
     examples=(
@@ -96,21 +94,16 @@ def _check_test_set(
     others: str = "",
 ) -> None:
     """Raise `UserError` unless the files of one test set are given; `others` are other data."""
-    if pairs is None:
-        _check_sides(source, reference, others)
-        if fields is not None:
-            raise UserError("--fields names the fields of --pairs; leave it out")
-    elif source is not None or reference is not None:
-        raise UserError(f"{'--reference' if source is None else '--source'} {_NOT_FOR_PAIRS}")
-
-
-def _check_sides(source: Path | None, reference: Path | None, others: str = "") -> None:
-    """Raise `UserError` unless both files of a test set are given; `others` are other data."""
-    if source is None and reference is None:
-        raise UserError(f"give --source and --reference, or --pairs{others}")
-    if source is None or reference is None:
-        alone = "--reference" if source is None else "--source"
-        raise UserError(f"{alone} alone: --source and --reference go together; give both")
+    sides = {"--source": source, "--reference": reference}
+    given = [name for name, file in sides.items() if file is not None]
+    if pairs is not None:
+        if given:
+            raise UserError(f"{given[0]} is not for pairs: leave it out, or leave out --pairs")
+    elif len(given) != 2:
+        found = f"{given[0]} alone: " if given else ""
+        raise UserError(f"{found}give --source and --reference, or --pairs{others}")
+    elif fields is not None:
+        raise UserError("--fields names the fields of --pairs; leave it out")
 
 
 @app.command(
@@ -162,7 +155,6 @@ def compare(
 
     _check_test_set(source, reference, pairs, fields)
     names = metric_names(metrics, tokenize)
-    evaluation.check_distinct(bundles)
     test = evaluation.TranslationSet(source, reference, pairs, fields)
     # All models are loaded and checked before the first one translates, which takes long.
     translators: dict[str, Translator] = {}

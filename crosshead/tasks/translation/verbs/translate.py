@@ -211,7 +211,7 @@ def translate_text(
     from crosshead.text.glossary import STEM, Glossary
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
-    risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
+    risk = arguments.minimum_risk(mbr, beam, length_penalty)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     flags = {

@@ -73,7 +73,7 @@ def test_two_bundles_are_compared_on_a_table(
     assert f"{table}: the source field 'German' is named as text in de, but {BUNDLE} " in said
     for typed, words in (
         ([], "give --source and --reference, or --pairs"),
-        (files[1:], "--reference alone: --source and --reference go together"),
+        (files[1:], "--reference alone: give --source and --reference"),
         (["--pairs", table, files[0]], "--source is not for pairs: leave it out, or leave out"),
         (["--pairs", table, files[1]], "--reference is not for pairs: leave it out, or leave out"),
         ([*files, "--fields", "1,2"], "--fields names the fields of --pairs; leave it out"),
@@ -159,7 +159,7 @@ def test_sets_and_options_that_do_not_fit_are_refused(tmp_path: Path, refused: R
     said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
     assert "--length-penalty: expected 0 or more, found -1" in said
     assert "two systems" in refused("compare", BUNDLE, *sides)
-    assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
+    assert "at least two systems to compare, found 1" in refused("compare", BUNDLE, BUNDLE, *sides)
 
 
 def test_given_translations_are_scored(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
     ("typed", "words"),
     [
         ("", "give --source and --reference, or --pairs, or the data of another kind: --images, "),
-        ("--source a", "--source alone: --source and --reference go together; give both"),
+        ("--source a", "--source alone: give --source and --reference"),
         ("--captions a", "--captions is not for translations"),
         ("--pairs a --source b", "--source is not for pairs: leave it out, or leave out --pairs"),
         ("--source a --reference b --fields 1,2", "--fields names the fields of --pairs"),

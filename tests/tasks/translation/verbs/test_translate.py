@@ -362,7 +362,7 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
         (["--mbr", "1001"], "--mbr"),
         (["--mbr", "4", "--beam", "5"], "--beam 5 is for beam search, and --mbr 4 draws samples"),
         (["--mbr", "4", "--length-penalty", "0.6"], "--length-penalty 0.6 is for beam search"),
-        (["--mbr", "4", "--n-best", "5"], "needs at least 5 samples, found --mbr 4: give --mbr 5"),
+        (["--mbr", "4", "--n-best", "5"], "4 samples are too few for 5 translations: draw 5"),
         (["--mbr", "4", "--images", "x"], "--mbr is not for --images"),
         (["--device", "gpu"], "'gpu'"),
         (["--precision", "float8"], "unknown precision 'float8'"),
