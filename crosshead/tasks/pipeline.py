@@ -9,7 +9,6 @@ from torch import Tensor
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
-from crosshead.bundle.origin import BUNDLE
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
@@ -138,12 +137,8 @@ class TextPipeline(Pipeline):
             rows.append(["languages", " to ".join(code or "unknown" for code in known)])
         if config.license:
             rows.append(["licence", config.license])
-        if origin := config.origin:
-            weights = f"weights SHA-256 {origin.sha256}"
-            made = "tuned" if origin.kind == BUNDLE else "imported"
-            rows.append([f"{made} from", f"{origin.name} ({origin.kind}), {weights}"])
-            if origin.hub:
-                rows.append(["parent on a hub", str(origin.hub)])
+        if config.origin:
+            rows.append(["made from", str(config.origin)])
         return rows
 
     def _read_alone(self, ids: list[int], target: str | None) -> AttentionInputs:

@@ -100,7 +100,7 @@ def test_a_tuned_model_names_the_model_it_began_with(
     assert f"downloaded as `hf://anna/en-de@{commit(shared)}`" in card
     assert "license" not in card.partition("\n---\n")[0]  # nobody named one
     facts = output_of(["info", out], capfd)
-    assert re.search(rf"^parent on a hub +hf://anna/en-de@{commit(shared)}$", facts, re.MULTILINE)
+    assert re.search(rf"^made from .*`hf://anna/en-de@{commit(shared)}`$", facts, re.MULTILINE)
 
 
 def test_the_licence_that_was_named_goes_up_and_no_other_claim(
