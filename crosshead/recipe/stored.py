@@ -111,10 +111,7 @@ def _shown(value: Any) -> str:
 
 def _relative(name: str, out: Path) -> str:
     """Return the name of a file relative to `out`."""
-    try:
-        return os.path.relpath(os.path.abspath(name), os.path.realpath(out))
-    except ValueError:  # another drive on Windows
-        return os.path.abspath(name)
+    return os.path.relpath(os.path.abspath(name), os.path.realpath(out))
 
 
 def _with_resolved_paths(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:

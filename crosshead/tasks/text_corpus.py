@@ -28,9 +28,6 @@ from crosshead.text.parallel.section import PAIRED, DataConfig
 from crosshead.text.streams import MaskedWindows, Stream, Windows, epoch_windows
 from crosshead.text.tokenizers import Tokenizer, load_tokenizer
 
-FEW_CHARACTERS = 1000
-"""The number of tokens below which a run begins with a warning."""
-
 
 @dataclass(frozen=True)
 class TextCorpus(TokenCorpus):
@@ -74,18 +71,12 @@ class TextCorpus(TokenCorpus):
         return self.files[0].path
 
     def opening(self, data: DataConfig) -> list[str]:
-        """Return a line with the numbers of training and validation tokens, and warnings."""
+        """Return a line with the numbers of training and validation tokens."""
         found = counted(self.size, "token")
-        lines = [
+        return [
             f"{found} to train on, in windows of {self.context:,}; "
             f"validation: {self.validation(data)}"
         ]
-        if self.size < FEW_CHARACTERS:
-            lines.append(
-                f"warning: from {found} a model only learns to repeat them; to write anything "
-                "else it needs many thousands of tokens"
-            )
-        return lines
 
     def validation(self, data: DataConfig) -> str:
         """Return a clause about the validation set. `data` is the section with its files."""

@@ -121,14 +121,6 @@ def test_an_empty_file_is_named(book: Path, tmp_path: Path) -> None:
         read_text(recipe(book, tmp_path / "none.txt"), None, None)
 
 
-def test_few_tokens_are_warned_of(book: Path) -> None:
-    settings = recipe(book)
-    [_, warning] = read_text(settings, None, None).opening(settings.data)
-    assert warning.startswith("warning: from 891 tokens")
-    book.write_text(2 * TEXT)
-    assert len(read_text(settings, None, None).opening(settings.data)) == 1
-
-
 def test_no_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="no text to train on; give --text"):
         read_text(compose(recipe={"model": "language"}), None, None)

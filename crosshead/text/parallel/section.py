@@ -156,13 +156,6 @@ class DataConfig(DataSection):
     def _without_white_space(cls, names: list[str]) -> list[str]:
         return [name.strip() for name in names]
 
-    @field_validator("license")
-    @classmethod
-    def _is_a_line(cls, text: str | None) -> str | None:
-        if text is not None and not (text.isprintable() and text.strip()):
-            raise ValueError(f"expected one line of text such as cc-by-4.0, found {text!r}")
-        return text
-
     @field_validator("source_language", "target_language")
     @classmethod
     def _is_code(cls, code: str | None) -> str | None:
