@@ -2,7 +2,6 @@
 
 import shlex
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 
 from crosshead.bundle.base import Bundle
@@ -143,7 +142,8 @@ def run_report(summary: Summary) -> str:
     if summary.findings:
         parts += _samples(summary.findings)
         if summary.findings.remarks:
-            parts.append(_paragraph(summary.findings.remarks))
+            lines = (textwrap.fill(each, 100) for each in summary.findings.remarks)
+            parts.append("".join(f"{each}\n" for each in lines))
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
     if summary.task:
@@ -190,11 +190,6 @@ def _samples(findings: Findings) -> list[str]:
         )
         for each in findings.samples
     ]
-
-
-def _paragraph(sentences: Sequence[str]) -> str:
-    """Return sentences as lines of at most 100 characters; each sentence begins a line."""
-    return "".join(f"{textwrap.fill(each, 100)}\n" for each in sentences)
 
 
 def preset_table() -> str:

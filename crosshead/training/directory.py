@@ -300,15 +300,16 @@ def _in_order(entries: Iterable[Path]) -> list[Path]:
 
 def _others(out: Path) -> list[Path]:
     """Return the files in the directory that no run writes."""
-    found = [entry for entry in sorted(out.iterdir()) if not _is_of_a_run(entry)]
+    files = _files()
+    found = [
+        entry
+        for entry in sorted(out.iterdir())
+        if finished_name(entry) not in (_FOLDERS if entry.is_dir() else files)
+    ]
     if (out / CHECKPOINTS).is_dir():
         inside = sorted((out / CHECKPOINTS).iterdir())
         found += [entry for entry in inside if not _CHECKPOINT.fullmatch(finished_name(entry))]
     return found
-
-
-def _is_of_a_run(entry: Path) -> bool:
-    return finished_name(entry) in (_FOLDERS if entry.is_dir() else _files())
 
 
 def _files() -> set[str]:

@@ -34,7 +34,7 @@ def scheduled_rate(config: TrainConfig, d_model: int, update: int, done: float) 
     rise = warmup_factor(update, done, config.warmup, config.warmup_share)
     fall = 1.0
     if config.schedule == "inverse-sqrt":
-        fall = inverse_sqrt_factor(update, config.warmup)
+        fall = min(1.0, (config.warmup / update) ** 0.5)
     elif config.schedule == "cosine":
         fall = cosine_factor(done)
     return config.learning_rate * rise * fall
@@ -77,11 +77,6 @@ def paper_rate(update: int, d_model: int, warmup: int) -> float:
     return float(d_model**-0.5 * min(update**-0.5, update * warmup**-1.5))
 
 
-def inverse_sqrt_factor(update: int, warmup: int) -> float:
-    """Return the factor of the learning rate that falls as 1/sqrt(update) from `warmup` on."""
-    return float(min(1.0, (warmup / update) ** 0.5))
-
-
 def cosine_factor(done: float) -> float:
     """Return the factor of the learning rate that falls along half a cosine, from 1 to a tenth.
 
@@ -107,14 +102,15 @@ def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Rec
 def warmup_updates(config: TrainConfig, updates: int, budget: float | None = None) -> int:
     """Return the number of warm-up updates.
 
-    It is the usual warm-up, and at most a tenth of each budget. The paper's schedule always has the
-    paper's warm-up, because a shorter one would raise its peak.
+    It is ten epochs, at least 200 updates and at most the paper's warm-up, and at most a tenth of
+    each budget. The paper's schedule always has the paper's warm-up, because a shorter one would
+    raise its peak.
     """
     if config.schedule == "paper":
         return PAPER_WARMUP
     epochs = config.max_epochs and config.max_epochs * updates
     tenths = [int(most / 10) for most in (config.max_updates, epochs, budget) if most is not None]
-    return max(1, min([default_warmup(updates), *tenths]))
+    return max(1, min([max(10 * updates, 200), PAPER_WARMUP, *tenths]))
 
 
 def seconds_for_updates(minutes: float, before: float) -> float:
@@ -123,11 +119,6 @@ def seconds_for_updates(minutes: float, before: float) -> float:
     An eighth of the time is left for validation and scoring.
     """
     return max(0.0, 60 * minutes - before) * 7 / 8
-
-
-def default_warmup(updates: int) -> int:
-    """Return the warm-up for `updates` per epoch: ten epochs, at least 200, at most the paper's."""
-    return min(max(10 * updates, 200), PAPER_WARMUP)
 
 
 class EndKind(StrEnum):
