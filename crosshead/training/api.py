@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.caller import PYTHON, calling_from
-from crosshead.config import nearest, shown
-from crosshead.errors import ConfigError, UserError
+from crosshead.config import nearest, nearest_key
+from crosshead.errors import ConfigError
 from crosshead.recipe.compose import compose, known_keys
 from crosshead.recipe.presets import AUTO, PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.stored import bundle_settings, run_recipe, shipped_recipes
-from crosshead.system.files import StrPath, real_path
+from crosshead.system.files import StrPath
 from crosshead.system.progress import Display, choose_display
 from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.base import WriteLines
@@ -88,7 +88,7 @@ def train(
         The end of the run, with its scores.
 
     Raises:
-        ConfigError: If a section is not a mapping.
+        ConfigError: If a section is unknown.
         UserError: If the recipe, the data or the directory cannot be used.
         KeyboardInterrupt: After Ctrl-C, when a checkpoint is saved: `resume=True` continues.
             SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU save one too, and then end the program as usual.
@@ -98,16 +98,16 @@ def train(
         >>> crosshead.train(source=["a b", "b c"], target=["x y", "y z"], out="runs/letters",
         ...                 train={"max_updates": 100})  # doctest: +SKIP
     """
-    out = _directory(out)
+    out = Path(out)
     named = {key: sections.pop(key) for key in file_arguments() & sections.keys()}
     named = {key: value for key, value in named.items() if value is not None}
-    _check_sections(sections)
+    _check_names(sections)
     start = None if start is None else local_bundle(start)
     data = GivenData(out)
     shown = display or choose_display(lambda: None)
     # Outermost, so that a signal ends the program after unused files are removed.
     with stop_on_signals() as request, data.kept(), calling_from(PYTHON):
-        given: dict[str, Any] = dict(sections.pop("data", {}))
+        given: dict[str, Any] = dict(sections.pop("data", None) or {})
         if named:
             found = _stored(named if target is None else {**named, "target": target}, data.write)
             given |= found
@@ -147,25 +147,14 @@ def _stored(given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
     return dict(given)
 
 
-def _check_sections(sections: Mapping[str, object]) -> None:
-    """Raise `ConfigError` for an argument that is no section, with the section of a key."""
-    known = known_keys().sections
-    for name, value in sections.items():
-        if name not in known:
-            owners = [section for section, keys in known.items() if name in keys]
-            advice = " or ".join(f"{section}={{{name!r}: {shown(value)}}}" for section in owners)
-            arguments = [*inspect.signature(train).parameters, *known, *file_arguments()]
-            hint = f"give {advice}" if owners else nearest(name, arguments)
+def _check_names(sections: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for an argument that is no section."""
+    known = known_keys()
+    for name in sections:
+        if name not in known.sections:
+            arguments = [*inspect.signature(train).parameters, *known.sections, *file_arguments()]
+            hint = nearest_key(name, arguments, known.qualified())
             raise ConfigError(f"train has no argument or section {name!r}; {hint}")
-        if not isinstance(value, Mapping | str) or (name == "data" and isinstance(value, str)):
-            raise ConfigError(f"{name}: expected settings by name, found {value!r:.60}")
-
-
-def _directory(out: StrPath) -> Path:
-    """Return the run directory, which must have a name."""
-    if "\0" in os.fspath(out) or not real_path(Path(out)).name:
-        raise UserError(f"out: expected the name of a directory, found {os.fspath(out)!r}")
-    return Path(out)
 
 
 def _recipe(

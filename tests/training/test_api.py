@@ -122,8 +122,8 @@ def test_messages_name_arguments_and_later_ones_flags_again(tmp_path: Path) -> N
     assert option("force") == "--force"
 
 
-def test_a_key_outside_of_its_section_is_shown_within(tmp_path: Path) -> None:
-    hint = r"'max_updates'; give train=\{'max_updates': 3\}$"
+def test_a_key_outside_of_its_section_is_named_with_it(tmp_path: Path) -> None:
+    hint = r"'max_updates'; did you mean 'train\.max_updates'\?$"
     with pytest.raises(ConfigError, match=hint):
         train(tmp_path / "run", source=SOURCES, target=TARGETS, max_updates=3)
     with pytest.raises(ConfigError, match=r"'sources'; did you mean 'source'\?"):

@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
     "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
     "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
-    "no section": ({"data": None}, ConfigError, "data: expected settings by name"),
+    "no section": ({"train": None}, ConfigError, "train is a section"),
     "a dict as recipe": ({"recipe": {"train": {}}}, ConfigError, "recipe: expected a name"),
     "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
     "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
