@@ -200,8 +200,3 @@ class TrainConfig(Config):
             )
         if self.word_dropout is not None:
             check_share(self.word_dropout, "word_dropout")
-            if not self.word_dropout and self.consistency == "simcut":
-                raise ValueError(
-                    "consistency 'simcut' with word_dropout 0 compares a batch with itself; leave "
-                    "word_dropout out, or set it to a share such as 0.05"
-                )

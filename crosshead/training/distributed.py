@@ -24,7 +24,6 @@ from torch import Tensor
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import Model, TokenModel
 from crosshead.system.devices import choose_device
-from crosshead.system.progress import counted
 
 if TYPE_CHECKING:
     # This import takes most of a second, so only sharded training pays for it.
@@ -66,12 +65,6 @@ class World:
             raise ConfigError(
                 f"is {name}, one GPU for {self.local_size} processes; with auto each has its own",
                 key="train.device",
-            )
-        if self.local_size > torch.cuda.device_count():
-            raise ConfigError(
-                f"{self.local_size} processes of this machine would share "
-                f"{counted(torch.cuda.device_count(), 'GPU')}; start one process per GPU "
-                "(torchrun --nproc-per-node gpu), or set train.device = cpu"
             )
         device = choose_device(f"cuda:{self.local_rank}" if own else name)
         torch.cuda.set_device(device)

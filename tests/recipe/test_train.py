@@ -42,10 +42,6 @@ def test_any_one_budget_is_enough_and_none_is_too_few(key: str) -> None:
             "consistency_weight 2 has no meaning for consistency 'none'; leave it out, or set",
         ),
         (
-            {"consistency": "simcut", "word_dropout": 0.0},
-            "'simcut' with word_dropout 0 compares a batch with itself; leave word_dropout out",
-        ),
-        (
             {"guided_alignment": 0.3, "recompute": True},
             "recompute keeps no attention weights, which guided_alignment needs: set guided_align",
         ),

@@ -258,7 +258,6 @@ def test_what_is_in_main_memory_is_sent_by_gloo_on_every_machine(
         ("cuda", World(5, 8, 1, 4), "cuda:1", ""),
         ("cuda:2", World(1, 2, 0, 1), "cuda:2", ""),
         ("cpu", World(5, 8, 1, 4), "cpu", ""),
-        ("auto", World(0, 5, 0, 5), "", "5 processes of this machine would share 4 GPUs"),
         ("cuda:2", World(5, 8, 1, 4), "", "train.device is cuda:2, one GPU for 4 processes"),
     ],
 )
