@@ -1,7 +1,7 @@
 """The verb `attention`, which draws attention weights."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -57,6 +57,13 @@ def attention(
         int | None,
         typer.Option(metavar="H", help="Head to draw, counted from 1 (default: all heads)."),
     ] = None,
+    scale: Annotated[
+        Literal["one", "max", "row"],
+        typer.Option(
+            help="What has the darkest colour: the weight 1, the largest weight of a map, or the "
+            "largest of each row. Long texts have small weights.",
+        ),
+    ] = "one",
     to: ToOption = None,
     device: DeviceOption = "auto",
 ) -> None:
@@ -85,5 +92,7 @@ def attention(
         pipeline = into(pipeline, to)
     else:
         text = text.replace("\\n", "\n")
-    drawn = draw_attention_of(pipeline, text, out, target=target, kind=kind, layer=layer, head=head)
+    drawn = draw_attention_of(
+        pipeline, text, out, target=target, kind=kind, layer=layer, head=head, scale=scale
+    )
     put(f"{drawn}: {out}\n")

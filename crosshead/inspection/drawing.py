@@ -4,7 +4,7 @@ import itertools
 import math
 from functools import singledispatch
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -37,9 +37,18 @@ COUNTED = (
 TAUGHT = "\n(taught by a word aligner)"
 """The mark of the head that guided alignment has trained."""
 
-UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
-"""The colour of weights that are exactly zero, as behind a mask, and the label of the colour
-bar."""
+UNSEEN = "#e6e6e6"
+"""The colour of weights that are exactly zero, as behind a mask."""
+
+Scale = Literal["one", "max", "row"]
+"""What has the darkest colour: the weight 1, the largest weight of a map, or that of each row."""
+
+LEGENDS: dict[Scale, str] = {
+    "one": "weight (grey: 0)",
+    "max": "weight over the largest of its map (grey: 0)",
+    "row": "weight over the largest of its row (grey: 0)",
+}
+"""The label of the colour bar by the scale."""
 
 
 @drawing()
@@ -49,6 +58,7 @@ def draw_attention(
     layer: int | None = None,
     head: int | None = None,
     path: Path | str | None = None,
+    scale: Scale = "one",
 ) -> Any:
     """Draw attention weights as heat maps: all heads of all layers, or selected ones.
 
@@ -65,6 +75,9 @@ def draw_attention(
         layer: The layer, counted from 1. By default all layers.
         head: The head, counted from 1. By default all heads.
         path: The file of the picture, with the suffix .png, .pdf or .svg; None writes none.
+        scale: What has the darkest colour: "one", the weight 1; "max", the largest weight of a map;
+            or "row", the largest weight of each row. Long texts have small weights. It does not
+            count for maps over an image, which have the scale "max".
 
     Returns:
         The figure, a `matplotlib.figure.Figure`.
@@ -81,7 +94,7 @@ def draw_attention(
         )
     )
     if found.pixels is None:
-        figure = _draw_maps(found, chosen)
+        figure = _draw_maps(found, chosen, scale)
     else:
         figure = _draw_over_image(found, found.pixels, chosen)
     return save(path, figure)
@@ -97,13 +110,14 @@ def draw_attention_of(
     kind: str | None,
     layer: int | None,
     head: int | None,
+    scale: Scale = "one",
 ) -> str:
     """Draw the attention of a pipeline on a text, and return the name of what is drawn.
 
     Pipelines whose attention has another picture register a function of their own.
     """
     found = attention_weights(pipeline, text, target=target, kind=kind)
-    draw_attention(found, layer=layer, head=head, path=path)
+    draw_attention(found, layer=layer, head=head, path=path, scale=scale)
     return NAMES[found.kind]
 
 
@@ -164,7 +178,7 @@ def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
     return _Grid(rows, columns, inches, width, height, named)
 
 
-def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
+def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]], scale: Scale) -> Any:
     """Draw a grid of heads, with labels on the outer axes, or one head with its values."""
     for side, pieces in (("queries", found.queries), ("keys", found.keys)):
         if len(pieces) > MOST_DRAWN:
@@ -182,7 +196,8 @@ def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
     aspect = (grid.height / queries) / (grid.width / keys)
     kind = title = NAMES[found.kind].capitalize()
     for place, ((layer, head), axes) in enumerate(zip(chosen, cells, strict=False)):
-        image = _heat_map(axes, found, layer, head, aspect)
+        weights = found.weights[layer - 1, head - 1].numpy()
+        image = _heat_map(axes, weights, scale, aspect)
         left, below = place % grid.columns == 0, place + grid.columns >= len(chosen)
         if grid.named:
             _name_pieces(axes, labels, size)
@@ -199,14 +214,14 @@ def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
         title += f", head {head} of {heads}" if heads > 1 else ""
         title += TAUGHT * is_taught
         if grid.inches >= WRITTEN:
-            _write_values(axes, found.weights[layer - 1, head - 1].tolist())
+            _write_values(axes, weights.tolist())
     for axes in cells[len(chosen) :]:
         axes.remove()
     vertical, horizontal = _axis_names(found, labels.note if grid.named else COUNTED)
     figure.suptitle(title)
     figure.supylabel(vertical, fontsize=10)
     figure.supxlabel(horizontal, fontsize=10)
-    _add_colour_bar(figure, image, height)
+    _add_colour_bar(figure, image, height, LEGENDS[scale])
     return figure
 
 
@@ -222,10 +237,11 @@ def _figure(labels: Labels, size: float, width: float, height: float) -> Any:
     )
 
 
-def _heat_map(axes: Any, found: AttentionWeights, layer: int, head: int, aspect: float) -> Any:
+def _heat_map(axes: Any, weights: np.ndarray, scale: Scale, aspect: float) -> Any:
     """Draw the heat map of one head and return it."""
     axes.set_facecolor(UNSEEN)
-    seen = np.ma.masked_equal(found.weights[layer - 1, head - 1].numpy(), 0)
+    largest = weights.max(1 if scale == "row" else None, keepdims=True)
+    seen = np.ma.masked_equal(weights / (1 if scale == "one" else np.maximum(largest, 1e-30)), 0)
     return axes.imshow(seen, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
 
 
@@ -236,10 +252,10 @@ def _axis_names(found: AttentionWeights, note: str) -> tuple[str, str]:
     return "piece that attends", f"piece attended to\n{note}".rstrip()
 
 
-def _add_colour_bar(figure: Any, image: Any, height: float) -> None:
+def _add_colour_bar(figure: Any, image: Any, height: float, legend: str) -> None:
     """Add a colour bar for heat maps with a total height in inches."""
     figure.colorbar(
-        image, ax=figure.axes, label=LEGEND, pad=0.02, shrink=min(1, 6 / height),
+        image, ax=figure.axes, label=legend, pad=0.02, shrink=min(1, 6 / height),
         aspect=max(10, min(6, height) * 4), fraction=0.25 / figure.get_figwidth(),
     )  # fmt: skip
 

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import sys
 from html import unescape
@@ -15,6 +16,8 @@ from crosshead.inspection import (
     draw_attention,
     draw_image_attention,
 )
+from crosshead.inspection.drawing import Scale
+from crosshead.inspection.record import Supervised
 from crosshead.models.base import AttentionKind
 from tests.parameters import mostly_slow
 
@@ -194,3 +197,23 @@ def test_patches_that_attend_to_patches_are_drawn_by_their_mean() -> None:
     figure = draw_attention(AttentionWeights("encoder", patches, patches, weights, pixels), head=2)
     [drawn] = [axes.images[1].get_array() for axes in figure.axes if len(axes.images) == 2]
     np.testing.assert_allclose(drawn, weights[0, 1].mean(dim=0).view(2, 2))
+
+
+@pytest.mark.parametrize("scale", ["one", "max", "row"])
+def test_the_scale_gives_the_darkest_colour(scale: Scale) -> None:
+    found = weights(1, 2, ["a", "b", "c"], kind="decoder")
+    figure = draw_attention(found, scale=scale)
+    maps = [image for axes in figure.axes for image in axes.images]
+    for image, shown in zip(maps, found.weights[0].numpy(), strict=True):
+        drawn, largest = image.get_array(), {"one": 1, "max": shown.max()}.get(scale)
+        divisor = shown.max(1, keepdims=True) if largest is None else largest
+        np.testing.assert_allclose(drawn.filled(0), shown / divisor, rtol=1e-6)
+        assert image.get_clim() == (0, 1) and (drawn.mask == (shown == 0)).all()
+
+
+def test_the_head_that_an_aligner_has_taught_is_marked(tmp_path: Path) -> None:
+    found = dataclasses.replace(PICTURE, supervised=Supervised("cross", 2, 1))
+    titles = [text for text in texts(tmp_path, found) if "aligner" in text]
+    assert titles == ["(taught by a word aligner)"]
+    assert not any("aligner" in text for text in texts(tmp_path, found, layer=1, head=1))
+    assert any("aligner" in text for text in texts(tmp_path, found, layer=2, head=1))

@@ -16,7 +16,7 @@ from crosshead.addons.vision.data.images import ImageLike
 from crosshead.addons.vision.data.scenes import Region, patches_of
 from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.errors import ConfigError
-from crosshead.inspection.drawing import draw_attention_of, save
+from crosshead.inspection.drawing import Scale, draw_attention_of, save
 from crosshead.inspection.labels import labels_of
 from crosshead.inspection.picture_maps import PictureMaps, draw_maps
 from crosshead.inspection.record import choose_kind, numbered, recorded_weights
@@ -149,8 +149,9 @@ def _(
     kind: str | None,
     layer: int | None,
     head: int | None,
+    scale: Scale = "max",
 ) -> str:
-    """Draw the attention over the picture in a file."""
+    """Draw the attention over the picture in a file; maps over an image have one scale."""
     if target is not None:
         raise ConfigError("a classifier takes no target; leave out --target")
     if kind not in (None, "encoder", "rollout"):
