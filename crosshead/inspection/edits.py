@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from crosshead.errors import ConfigError
-from crosshead.inspection.probe import Site, StateEdit, stacks_of
+from crosshead.inspection.probe import AttentionEdit, Site, StateEdit, stacks_of
 from crosshead.inspection.record import choose_kind, numbered
 from crosshead.models.base import AttentionKind, Model
 
@@ -25,7 +25,7 @@ __all__ = ["ForbiddenEdge", "GivenWeights", "HeadOff", "Patch", "Prefix"]
 
 
 @dataclass(frozen=True)
-class _AttentionChange:
+class _AttentionChange(AttentionEdit):
     """A change of one head, or of all heads of a layer.
 
     Attributes:
@@ -48,25 +48,6 @@ class _AttentionChange:
     def heads(self) -> slice:
         """The heads that change."""
         return slice(None) if self.head is None else slice(self.head - 1, self.head)
-
-    def mask(
-        self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"]
-    ) -> Bool[Tensor, "B H Q K"]:
-        """Return what the queries may attend to."""
-        return allowed
-
-    def weights(
-        self,
-        weights: Float[Tensor, "B H Q K"],
-        allowed: Bool[Tensor, "B H Q K"],
-        positions: Int[Tensor, " Q"],
-    ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights that combine the values."""
-        return weights
-
-    def output(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
-        """Return the outputs of the heads."""
-        return heads
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ Axes: `B` batch, `H` heads, `Q` query positions, `K` key positions, `E` per-head
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -44,14 +44,14 @@ class AttentionCall(NamedTuple):
     weights: Tensor
 
 
-class AttentionEdit(Protocol):
-    """A change of the attention of one module. `positions` are those of the queries, "Q"."""
+class AttentionEdit:
+    """A change of one attention; this one changes nothing. `positions` are those of the queries."""
 
     def mask(
         self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"]
     ) -> Bool[Tensor, "B H Q K"]:
         """Return what the queries may attend to."""
-        ...
+        return allowed
 
     def weights(
         self,
@@ -60,11 +60,11 @@ class AttentionEdit(Protocol):
         positions: Int[Tensor, " Q"],
     ) -> Float[Tensor, "B H Q K"]:
         """Return the weights that combine the values."""
-        ...
+        return weights
 
     def output(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
         """Return the outputs of the heads."""
-        ...
+        return heads
 
 
 StateEdit = Callable[[Float[Tensor, "B P D"], int], Float[Tensor, "B P D"]]
