@@ -19,7 +19,6 @@ from crosshead.addons.studies.forecasting import LINEAR, PATCHES
 from crosshead.addons.studies.gradients import GRADIENTS, MASKS
 from crosshead.addons.studies.heads import HEADCOST, HEADS
 from crosshead.addons.studies.long import LONG
-from crosshead.addons.studies.parallelism import PARALLELISM
 from crosshead.addons.studies.positions import EXTRAPOLATION, SETS, SINUSOIDS
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.scaling import SCALING
@@ -53,7 +52,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
-        PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
+        STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
         PATCHES, GROUNDING, VISION, MULTIMODAL,
     )
 }  # fmt: skip
