@@ -9,19 +9,19 @@ from crosshead.cli import options
 from tests.cli.tools import output_of
 
 SHARED = {
-    "BUNDLE": ("BundleArgument", "translate generate fill attention info"),
+    "BUNDLE": ("BundleArgument", "translate align generate fill attention info"),
     "{BUNDLE}": ("BundlesArgument", "evaluate score"),
-    "--source": ("SourceOption", "evaluate compare score"),
+    "--source": ("SourceOption", "evaluate compare score align"),
     "--reference": ("ReferenceOption", "evaluate compare"),
     "--pairs": ("PairsOption", "evaluate compare"),
     "--metrics": ("MetricsOption", "compare"),
     "--tokenize": ("TokenizeOption", "evaluate compare"),
     "--beam": ("BeamOption", "translate evaluate compare generate"),
     "--length-penalty": ("PenaltyOption", "translate evaluate compare"),
-    "--to": ("ToOption", "translate evaluate compare score distill backtranslate attention"),
+    "--to": ("ToOption", "translate evaluate compare score align distill backtranslate attention"),
     "--engine": ("EngineOption", "translate serve"),
-    "--device": ("DeviceOption", "translate evaluate compare score generate fill attention"),
-    "--threads": ("ThreadsOption", "translate evaluate compare score generate fill study"),
+    "--device": ("DeviceOption", "translate evaluate compare score align generate fill attention"),
+    "--threads": ("ThreadsOption", "translate evaluate compare score align generate fill study"),
     "--precision": ("PrecisionOption", "translate generate fill"),
     "--jsonl": ("JsonlOption", "translate evaluate compare fill"),
 }

@@ -1,3 +1,3 @@
-"""The verbs of translation: `translate`, `evaluate`, `compare` and `score`."""
+"""The verbs of translation: `translate`, `evaluate`, `compare`, `score` and `align`."""
 
-from crosshead.tasks.translation.verbs import scoring, translate  # noqa: F401
+from crosshead.tasks.translation.verbs import aligning, scoring, translate  # noqa: F401
