@@ -30,7 +30,7 @@ def test_a_model_is_imported_shown_used_and_fine_tuned(
     said = output_of(["import", shared, "--out", out], capfd)
     assert "shared (huggingface)" in said and "transformer, 2+3 layers" in said
     facts = output_of(["info", out], capfd)
-    assert "shared (huggingface), weights SHA-256 " in facts
+    assert "`shared`, a model of kind huggingface" in facts
     assert "sentencepiece" in facts and "en to de" in facts
 
     for side, lines in zip(("en", "de"), captions(60), strict=True):
