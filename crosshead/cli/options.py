@@ -102,7 +102,7 @@ EngineOption = Annotated[
         show_default=False,
         help="Decoding engine: crosshead, ctranslate2 (`pip install 'crosshead[serve]'`) or auto, "
         "which is ctranslate2 where it finds the same translations (default: auto). `translate` "
-        "stores ctranslate2's form of a model in BUNDLE/.engines.",
+        "stores ctranslate2's form of a model that it suits in BUNDLE/.engines.",
     ),
 ]
 DeviceOption = Annotated[

@@ -42,7 +42,7 @@ def without_heads(
     """
     whole = module_of(model, Model)
     edits = [HeadOff(choose_kind(whole, kind), *_numbers(pair)) for pair in heads]
-    with probed(whole, *changes(whole, edits), keeps=False):
+    with probed(whole, *changes(whole, edits), keeps="nothing"):
         yield
 
 

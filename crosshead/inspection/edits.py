@@ -38,6 +38,11 @@ class _AttentionChange(AttentionEdit):
     layer: int
     head: int | None = None
 
+    def _keys(self, count: int, first: int) -> range:
+        """Return the positions of keys."""
+        first = first if self.kind in ("encoder", "decoder") else 0
+        return range(first, first + count)
+
     def _check(self, model: Model) -> None:
         """Raise `ConfigError` if a model has no such head."""
         modules = model.attentions()[choose_kind(model, self.kind)]
@@ -82,11 +87,16 @@ class GivenWeights(_AttentionChange):
 
     shape: Literal["uniform", "diagonal"] = "uniform"
 
+    def __post_init__(self) -> None:
+        if self.shape not in ("uniform", "diagonal"):
+            raise ConfigError(f"shape: expected 'uniform' or 'diagonal', found {self.shape!r}")
+
     def weights(
         self,
         weights: Float[Tensor, "B H Q K"],
         allowed: Bool[Tensor, "B H Q K"],
         positions: Int[Tensor, " Q"],
+        first: int,
     ) -> Float[Tensor, "B H Q K"]:
         """Return the given weights in place of the heads' own."""
         given = weights.clone()
@@ -94,8 +104,9 @@ class GivenWeights(_AttentionChange):
             even = allowed.to(weights.dtype)
             given[:, self.heads] = (even / even.sum(-1, keepdim=True).clamp(min=1))[:, self.heads]
         else:
-            places = positions.clamp(max=weights.shape[-1] - 1)
-            eye = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+            keys = self._keys(weights.shape[-1], first)
+            places = (positions - keys.start).clamp(min=0, max=len(keys) - 1)
+            eye = torch.eye(len(keys), dtype=weights.dtype, device=weights.device)
             given[:, self.heads] = eye[places]
         return given
 
@@ -108,12 +119,14 @@ class ForbiddenEdge(_AttentionChange):
     key: int = 0
 
     def mask(
-        self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"]
+        self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"], first: int
     ) -> Bool[Tensor, "B H Q K"]:
         """Return what the queries may attend to, without the edge."""
-        rows = (positions == self.query).nonzero()[:, 0]
-        changed = allowed.clone()
-        changed[:, self.heads, rows, self.key : self.key + 1] = False
+        keys = self._keys(allowed.shape[-1], first)
+        if self.key not in keys:
+            return allowed
+        place, changed = keys.index(self.key), allowed.clone()
+        changed[:, self.heads, (positions == self.query).nonzero()[:, 0], place] = False
         return changed
 
 
@@ -135,6 +148,14 @@ class Patch:
 
     def _check(self, model: Model) -> None:
         """Raise `ConfigError` if the model or the other trace has no such state."""
+        width = self.trace.states.get(self.stack, [torch.empty(0, model.config.d_model)])[0].shape[
+            1
+        ]
+        if width != model.config.d_model:
+            raise ConfigError(
+                f"the other trace has states of width {width}, and this model of width "
+                f"{model.config.d_model}"
+            )
         there = {name: len(stack.layers) for name, stack in stacks_of(model).items()}
         if self.stack not in there:
             has = " and ".join(map(repr, there)) or "none"
@@ -176,6 +197,8 @@ def changes(
     for edit in edits:
         if isinstance(edit, Prefix):
             continue
+        if not isinstance(edit, _AttentionChange | Patch):
+            raise ConfigError(f"edits: expected changes such as HeadOff, found {edit!r}")
         edit._check(model)
         if isinstance(edit, Patch):
             states.setdefault((edit.stack, edit.layer), []).append(partial(_patched, edit))

@@ -11,14 +11,14 @@ Axes: `B` batch, `H` heads, `Q` query positions, `K` key positions, `E` per-head
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from crosshead.attention.attend import Attention, Combine, Observe, attend, explicit
+from crosshead.attention.attend import Attention, Backend, Combine, Observe, attend, explicit
 from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.scores import RelativeOffset, Score
 from crosshead.layers.layer_stack import LayerStack
@@ -45,10 +45,14 @@ class AttentionCall(NamedTuple):
 
 
 class AttentionEdit:
-    """A change of one attention; this one changes nothing. `positions` are those of the queries."""
+    """A change of one attention; this one changes nothing.
+
+    `positions` are those of the queries, and `first` is that of the first key, if the text attends
+    to itself.
+    """
 
     def mask(
-        self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"]
+        self, allowed: Bool[Tensor, "B H Q K"], positions: Int[Tensor, " Q"], first: int
     ) -> Bool[Tensor, "B H Q K"]:
         """Return what the queries may attend to."""
         return allowed
@@ -58,6 +62,7 @@ class AttentionEdit:
         weights: Float[Tensor, "B H Q K"],
         allowed: Bool[Tensor, "B H Q K"],
         positions: Int[Tensor, " Q"],
+        first: int,
     ) -> Float[Tensor, "B H Q K"]:
         """Return the weights that combine the values."""
         return weights
@@ -104,49 +109,83 @@ def probed(
     attention_edits: Mapping[nn.Module, Sequence[AttentionEdit]] | None = None,
     state_edits: Mapping[Site, Sequence[StateEdit]] | None = None,
     *,
-    keeps: bool = True,
+    keeps: Literal["all", "weights", "nothing"] = "all",
 ) -> Iterator[Probe]:
     """Watch a model inside the block, with changes in force. Nothing of it stays behind.
 
     The changes are those of each attention, and those of the states at each site. The probe fills
-    up as the model is called; with `keeps` False it stays empty.
+    up as the model is called. Blocks may be nested, and may end in any order.
     """
     probe, changed, states = Probe(), attention_edits or {}, state_edits or {}
     with contextlib.ExitStack() as undo:
         for name, module in model.named_modules():
-            if isinstance(module, Attention) and (keeps or module in changed):
-                undo.callback(setattr, module, "observe", module.observe)
-                undo.callback(setattr, module, "backend", module.backend)
-                attended = _Attended(probe, changed.get(module, ()))
-                if keeps:
-                    attended.calls = probe.calls.setdefault(name, [])
-                    attended.weights = probe.weights.setdefault(name, [])
-                    module.observe = attended.observe
-                module.backend = attended
+            if isinstance(module, Attention) and (keeps != "nothing" or module in changed):
+                watcher = _Watcher(probe, changed.get(module, ()))
+                if keeps != "nothing":
+                    watcher.weights = probe.weights.setdefault(name, [])
+                if keeps == "all":
+                    watcher.calls = probe.calls.setdefault(name, [])
+                undo.callback(_watched(module, watcher))
         for name, stack in stacks_of(model).items():
             for number, layer in enumerate([stack.layers[0], *stack.layers]):
                 site = name, number
-                if keeps or site in states:
-                    kept = probe.states.setdefault(site, [])
-                    passed = _Passed(states.get(site, ()), kept if keeps else None)
+                if keeps == "all" or site in states:
+                    kept = probe.states.setdefault(site, []) if keeps == "all" else None
+                    passed = _Passed(states.get(site, ()), kept)
                     undo.callback(_hooked(layer, passed, enters=number == 0).remove)
         yield probe
 
 
-@dataclass
-class _Attended:
-    """The backend of one attention: it computes as `explicit` does, with changes."""
+@dataclass(eq=False)
+class _Watcher:
+    """What one probe changes and keeps of one attention."""
 
     probe: Probe
     edits: Sequence[AttentionEdit]
+    weights: list[Tensor] | None = None
     calls: list[AttentionCall] | None = None
-    weights: list[Tensor] = field(default_factory=list)
     read: int = 0
     """The number of queries so far."""
 
+    def positions(self, query: Tensor) -> Int[Tensor, " Q"]:
+        """Return the positions of queries, which continue those of earlier calls."""
+        numbers = torch.arange(query.shape[2], device=query.device)
+        if self.probe.step is not None:
+            first, fed = self.probe.step
+            return first + numbers % fed  # the queries of all rows may be in one call
+        self.read += len(numbers)
+        return numbers + self.read - len(numbers)
+
+
+def _watched(module: Attention, watcher: _Watcher) -> Callable[[], None]:
+    """Let a watcher watch an attention; return the function that ends it."""
+    before = module.observe, module.backend
+    watched = before[1]
+    if not isinstance(watched, _Watched):
+        watched = _Watched(before)
+        module.observe, module.backend = watched.observe, watched
+    watched.watchers.append(watcher)
+
+    def end() -> None:
+        watched.watchers.remove(watcher)
+        if not watched.watchers:
+            module.observe, module.backend = watched.before
+
+    return end
+
+
+class _Watched:
+    """The backend of an attention that probes watch: it computes as `explicit` does."""
+
+    def __init__(self, before: tuple[Observe | None, Backend | None]) -> None:
+        self.before = before
+        self.watchers: list[_Watcher] = []
+
     def observe(self, weights: Float[Tensor, "B H Q K"]) -> None:
         """Keep the weights of a call. Those of local attention have their Gaussian."""
-        self.weights.append(weights.detach())
+        for watcher in self.watchers:
+            if watcher.weights is not None:
+                watcher.weights.append(weights.detach())
 
     def __call__(
         self,
@@ -161,41 +200,39 @@ class _Attended:
         dropout: float,
         observe: Observe | None,
     ) -> Float[Tensor, "B H Q Ev"]:
-        """Compute the outputs of attention."""
-        positions, shape = self._positions(query), (*query.shape[:3], key.shape[2])
+        """Compute the outputs of attention, with the changes of all watchers in turn."""
+        offset, shape = relative.offset or 0, (*query.shape[:3], key.shape[2])
+        placed = [(each, each.positions(query)) for each in self.watchers]
+        edits = [
+            (edit, positions, int(positions[0]) - offset)
+            for watcher, positions in placed
+            for edit in watcher.edits
+        ]
         mask = dense(mask) if isinstance(mask, BlockSparseMask) else mask
         allowed = query.new_ones(shape, dtype=torch.bool) if mask is None else mask.expand(shape)
-        for edit in self.edits:
-            allowed = edit.mask(allowed, positions)
+        for edit, positions, first in edits:
+            allowed = edit.mask(allowed, positions, first)
 
         def combined(weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
-            for edit in self.edits:
-                weights = edit.weights(weights, allowed, positions)
+            for edit, positions, first in edits:
+                weights = edit.weights(weights, allowed, positions, first)
             if observe is not None:
                 observe(weights)
             return combine(weights, value, relative)
 
         heads = attend(
-            query, key, value, mask=allowed, score=score, combine=combined,
-            offset=relative.offset or 0, dropout=dropout, backend=explicit,
+            query, key, value, mask=allowed, score=score, combine=combined, offset=offset,
+            dropout=dropout, backend=explicit,
         )  # fmt: skip
-        for edit in self.edits:
+        for edit, *_ in edits:
             heads = edit.output(heads)
-        if self.calls is not None:
-            with torch.no_grad():
-                scores = score(query, key, relative)
-            kept = query.detach(), key.detach(), value.detach(), scores, allowed
-            self.calls.append(AttentionCall(*kept, self.weights[-1]))
+        for watcher in self.watchers:
+            if watcher.calls is not None and watcher.weights is not None:
+                with torch.no_grad():
+                    scores = score(query, key, relative)
+                kept = query.detach(), key.detach(), value.detach(), scores, allowed
+                watcher.calls.append(AttentionCall(*kept, watcher.weights[-1]))
         return heads
-
-    def _positions(self, query: Tensor) -> Int[Tensor, " Q"]:
-        """Return the positions of queries, which continue those of earlier calls."""
-        numbers = torch.arange(query.shape[2], device=query.device)
-        if self.probe.step is not None:
-            first, fed = self.probe.step
-            return first + numbers % fed  # the queries of all rows may be in one call
-        self.read += len(numbers)
-        return numbers + self.read - len(numbers)
 
 
 @dataclass

@@ -46,7 +46,7 @@ def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Ten
         ConfigError: If `model` is no module and no pipeline.
     """
     whole = module_of(model, nn.Module)
-    with probed(whole) as probe:
+    with probed(whole, keeps="weights") as probe:
         yield probe.weights
 
 

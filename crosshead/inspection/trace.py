@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.decoding.search import search
 from crosshead.errors import ConfigError, DataError
-from crosshead.inspection.edits import Edit, Prefix, changes
+from crosshead.inspection.edits import Edit, ForbiddenEdge, Prefix, changes
 from crosshead.inspection.probe import Probe, probed, stacks_of
 from crosshead.inspection.record import NAMES, Supervised, joined, supervised_head
 from crosshead.models.base import AttentionKind, TokenModel, decodable
@@ -65,13 +65,15 @@ class Found(NamedTuple):
 
     Attributes:
         text: The text.
-        score: The log-probability divided by the length penalty.
-        log_prob: The natural log-probability.
+        score: The log-probability divided by the length penalty, without a given prefix.
+        log_prob: The natural log-probability, without a given prefix.
+        finished: False if the length limit has cut it off.
     """
 
     text: str
     score: float
     log_prob: float
+    finished: bool
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,8 @@ def trace(
         ConfigError: If an edit does not fit the model, or the model predicts no pieces.
         DataError: If the text is empty, or longer than the model reads at once.
     """
+    if not isinstance(pipeline, Pipeline):
+        raise ConfigError(f"expected what crosshead.load returns, found {type(pipeline).__name__}")
     model = pipeline.model
     if not isinstance(pipeline, TextPipeline) or not isinstance(model, TokenModel):
         raise ConfigError("this model predicts no pieces; `attention_weights` shows its attention")
@@ -218,15 +222,24 @@ def trace(
     hooks, listed = changes(model, edits), _Lister(pipeline.tokenizer, most)
     search = _Searched(model, listed)
     if isinstance(pipeline, Translator):
-        [(source, given)] = pipeline.examples([text], [prefix if target is None else target])
+        [(_, given)] = pipeline.examples([""], [prefix if target is None else target])
+        planned = pipeline.planned([text], 0).ids  # as the translator reads it
+        if len(planned) != 1:
+            raise DataError(
+                f"the text has {len(planned)} sentences for the model; give a single one"
+            )
         if target is None:
-            with probed(model, *hooks, keeps=False) as search.probe:
-                given = search.run(pipeline, source, given)
-        read = _read_pair(pipeline, source, given)
+            with probed(model, *hooks, keeps="nothing") as search.probe:
+                given = search.run(pipeline, planned[0], given)
+        ends = target is not None or search.found[0].finished
+        read = _read_pair(pipeline, planned[0], given, ends=ends)
+    elif edits and target is None and "cross" in model.attentions():
+        raise ConfigError("changes reach the search of translators alone; give the target")
     else:
         read = _read_text(pipeline, text, target)
     with probed(model, *hooks) as probe:
         log_probs = model(*read.inputs)[0].float().log_softmax(-1)
+    _check_places(edits, read)
     ids = read.ids
     if len(ids) < len(log_probs):  # nobody has written what follows the last piece
         ids = [*ids, int(log_probs[-1].argmax())]
@@ -308,7 +321,7 @@ class _Searched:
         )  # fmt: skip
         for each in hypotheses:
             text = bundle.target_tokenizer.decode([*prefix, *each.tokens])
-            self.found.append(Found(text, each.score, each.log_prob))
+            self.found.append(Found(text, each.score, each.log_prob, each.finished))
         return [*prefix, *hypotheses[0].tokens]
 
     def start(self, source: Tensor) -> _State:
@@ -352,15 +365,29 @@ class _Read(NamedTuple):
     axes: dict[AttentionKind, tuple[list[str], list[str]]]
 
 
-def _read_pair(translator: Translator, source: Sequence[int], target: Sequence[int]) -> _Read:
+def _check_places(edits: Sequence[Edit], read: _Read) -> None:
+    """Raise `ConfigError` if an edge is outside of the text."""
+    for edit in edits:
+        if isinstance(edit, ForbiddenEdge):
+            for name, pieces in zip(("query", "key"), read.axes[edit.kind], strict=True):
+                if not 0 <= getattr(edit, name) < len(pieces):
+                    raise ConfigError(
+                        f"no {name} {getattr(edit, name)} in the {NAMES[edit.kind]}: it has 0 to "
+                        f"{len(pieces) - 1}"
+                    )
+
+
+def _read_pair(
+    translator: Translator, source: Sequence[int], target: Sequence[int], *, ends: bool
+) -> _Read:
     """Return what a translator reads, from token ids."""
     bundle = translator.bundle
     batch = collate([(source, target)], [0], bundle.specials.start).to(translator.device)
     from_pieces = bundle.source_tokenizer.pieces([*source, EOS])
     read = bundle.target_tokenizer.pieces([bundle.specials.start, *target])
-    ids = [*target, EOS]
+    ids = [*target, EOS] if ends else [*target]
     axes: dict[AttentionKind, tuple[list[str], list[str]]] = {
-        "cross": (bundle.target_tokenizer.pieces(ids), from_pieces),
+        "cross": (bundle.target_tokenizer.pieces([*target, EOS]), from_pieces),
         "encoder": (from_pieces, from_pieces),
         "decoder": (read, read),
     }

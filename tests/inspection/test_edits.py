@@ -84,3 +84,45 @@ def test_a_state_that_is_not_there_is_refused() -> None:
             trace(pipeline, TEXT, TARGET, [patch])
     with pytest.raises(DataError, match="the text is empty"):
         trace(pipeline, " ")
+
+
+def test_the_keys_of_a_window_and_of_a_memory_have_the_positions_of_the_text() -> None:
+    text = "to be or not to be that"
+    pipeline = pipeline_of("transformer-xl")
+    plain = trace(pipeline, text).weights("decoder")
+    for query, key in ((11, 7), (11, 9), (5, 0)):
+        found = trace(pipeline, text, None, [ForbiddenEdge("decoder", 1, 1, query, key)])
+        assert plain[0, 0, query, key] > 0 and found.weights("decoder")[0, 0, query, key] == 0
+        assert (found.weights("decoder")[0, 0, query] > 0).sum() == (
+            plain[0, 0, query] > 0
+        ).sum() - 1
+    diagonal = trace(pipeline, text, None, [GivenWeights("decoder", 1, None, "diagonal")])
+    places = diagonal.weights("decoder")[0, 0].argmax(-1)
+    assert places.tolist() == list(range(len(diagonal.read)))
+
+
+@pytest.mark.parametrize(("query", "key"), [(3, 2), (5, 4), (5, 1), (7, 6)])
+def test_an_edge_in_a_window_is_the_same_in_search_and_in_reading(query: int, key: int) -> None:
+    pipeline = pipeline_of("windows")
+    decode = pipeline.bundle.config.decode.model_copy(update={"beam": 1, "min_length": 9})
+    config = pipeline.bundle.config.model_copy(update={"decode": decode})
+    object.__setattr__(pipeline.bundle, "config", config)
+    found = trace(pipeline, TEXT, None, [ForbiddenEdge("decoder", 1, None, query, key)])
+    known = sum(map(math.log, found.probabilities[: len(found.probabilities) - 1]))
+    known += math.log(found.probabilities[-1]) if found.found[0].finished else 0
+    assert found.found[0].log_prob == pytest.approx(known, abs=1e-4)
+
+
+def test_places_outside_of_the_text_and_wrong_values_are_refused() -> None:
+    pipeline = pipeline_of("transformer")
+    for edit, message in (
+        (ForbiddenEdge("cross", 1, 1, 500, 0), "no query 500 in the cross-attention: it has 0 to"),
+        (ForbiddenEdge("cross", 1, 1, 0, -1), "no key -1 in the cross-attention: it has 0 to"),
+        (("cross", 1), "edits: expected changes such as HeadOff"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            trace(pipeline, TEXT, TARGET, [edit])  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="shape: expected 'uniform' or 'diagonal'"):
+        GivenWeights("cross", 1, 1, "unifrom")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"expected what crosshead\.load returns"):
+        trace(pipeline.model, TEXT)  # type: ignore[arg-type]

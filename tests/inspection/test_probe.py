@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -5,9 +7,11 @@ from torch import Tensor
 from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.masks import causal, window
 from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.inspection import record_attention, without_heads
 from crosshead.inspection.probe import dense, probed
 from crosshead.inspection.trace import trace
 from crosshead.models.transformer import Transformer
+from crosshead.tasks.translation.translator import Translator
 from tests.inspection.pipelines import pipeline_of
 
 TEXT, TARGET = "to be or", "that is to be"
@@ -55,6 +59,55 @@ def test_a_block_sparse_mask_as_a_matrix() -> None:
 
 def test_what_nobody_reads_is_not_kept() -> None:
     pipeline = pipeline_of("transformer")
-    with probed(pipeline.model, keeps=False) as probe:
+    with probed(pipeline.model, keeps="nothing") as probe:
         pipeline("to be")  # type: ignore[operator]
     assert not probe.calls and not probe.weights and not probe.states
+
+
+def log_prob(pipeline: Translator) -> float:
+    return pipeline.score([TEXT], [TARGET])[0].log_prob
+
+
+def test_blocks_that_are_nested_all_count() -> None:
+    pipeline = pipeline_of("transformer")
+    assert isinstance(pipeline, Translator)
+    both = {(1, 1), (1, 2)}
+    with without_heads(pipeline, both):
+        expected = log_prob(pipeline)
+        with record_attention(pipeline) as inner:
+            assert log_prob(pipeline) == expected
+        assert sum(map(math.log, trace(pipeline, TEXT, TARGET).probabilities)) == pytest.approx(
+            expected, abs=1e-5
+        )
+    with record_attention(pipeline) as outer, without_heads(pipeline, {(1, 1)}):
+        with without_heads(pipeline, {(1, 2)}):
+            assert log_prob(pipeline) == pytest.approx(expected, abs=1e-6)
+        assert log_prob(pipeline) != pytest.approx(expected, abs=1e-6)
+    assert {name: len(calls) for name, calls in outer.items()} == {
+        name: 2 * len(calls) for name, calls in inner.items()
+    }
+
+
+def test_blocks_may_end_in_any_order() -> None:
+    pipeline = pipeline_of("transformer")
+    assert isinstance(pipeline, Translator)
+    whole = log_prob(pipeline)
+    first, second = (without_heads(pipeline, {(1, head)}) for head in (1, 2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    with without_heads(pipeline, {(1, 2)}):
+        expected = log_prob(pipeline)
+    assert log_prob(pipeline) == expected != whole
+    second.__exit__(None, None, None)
+    assert log_prob(pipeline) == whole
+    assert not any(getattr(module, "backend", None) for module in pipeline.model.modules())
+
+
+def test_what_is_watched_is_not_left_to_another_engine() -> None:
+    pipeline = pipeline_of("transformer")
+    assert isinstance(pipeline, Translator)
+    pipeline.engine = lambda translator, decode: pytest.fail("the engine was asked")
+    with record_attention(pipeline) as recorded:
+        pipeline("to be")
+    assert all(recorded.values())

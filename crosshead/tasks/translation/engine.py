@@ -178,7 +178,9 @@ def packages_engines(name: str) -> dict[str, ForeignEngines]:
 def engines_of(name: str, kind: str | None, workers: int) -> MakesEngines:
     """Return what makes engines by their name: own ones, a package's, or those that suit."""
     if kind is not None and name in (OWN, SUITED):
-        raise UserError(f"--type is for another --engine than {name}; leave one of them out")
+        raise UserError(
+            "--type is for an engine of another library; give --engine ctranslate2, too"
+        )
     from crosshead.tasks.translation.model_engine import model_engines
 
     others = packages_engines(name)

@@ -153,5 +153,5 @@ def test_an_engine_is_chosen_by_its_name() -> None:
     assert engines_of("crosshead", None, 1) is model_engines
     with pytest.raises(ConfigError, match="did you mean 'ctranslate2'"):
         engines_of("ctranslate", None, 1)
-    with pytest.raises(UserError, match="--type is for another --engine"):
+    with pytest.raises(UserError, match="--type is for an engine of another library"):
         engines_of("crosshead", "int8", 1)
