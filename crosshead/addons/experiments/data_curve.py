@@ -2,20 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from crosshead.addons.experiments.subsets import Experiment, Outcome, Report, Subset
-from crosshead.cli.terminal import note
-from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
-from crosshead.system.files import atomic_write
-from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.tasks.translation.task import BLEU
 from crosshead.tasks.usability import LOW_BLEU
-from crosshead.training.log import LEAST_SCORE
 
 SHARES = {"half": 1 / 2, "quarter": 1 / 4}
 """The shares of the training pairs, besides all of them. Smaller ones would mislead the law: scores
@@ -23,9 +16,6 @@ of very few pairs often rise more slowly than by a power law."""
 
 LEAST_PAIRS = 400
 """A quarter of fewer pairs is too small to train on."""
-
-PICTURE = "curve.png"
-"""The picture in the folder of the curve."""
 
 DRAWS = 2000
 """The number of times that the scores are drawn anew from their intervals."""
@@ -174,16 +164,10 @@ def curve_subsets(recipe: Recipe) -> list[Subset]:
     ]
 
 
-def curve_report(whole: Outcome, found: dict[str, Outcome], folder: Path) -> Report:
-    """Fit a law through the scores, and draw it; a picture that fails becomes a message."""
+def curve_report(whole: Outcome, found: dict[str, Outcome]) -> Report:
+    """Fit a law through the scores."""
     outcomes = dict(reversed(found.items())) | {"all": whole}
-    curves, files = metric_curves(outcomes), []
-    try:
-        draw_curves(curves, folder / PICTURE)
-        files.append(folder / PICTURE)
-    except UserError as error:
-        note(str(error))
-    return Report(outcomes, [each.sentence() for each in curves], files)
+    return Report(outcomes, [each.sentence() for each in metric_curves(outcomes)])
 
 
 CURVE = Experiment("curve", "curve", len(SHARES), LEAST_PAIRS, curve_subsets, curve_report)
@@ -211,41 +195,3 @@ def metric_curves(outcomes: Mapping[str, Outcome]) -> list[MetricCurve]:
         )
         for metric, scores in measured.items()
     ]
-
-
-def draw_curves(curves: Sequence[MetricCurve], path: Path) -> None:
-    """Draw scores, law and interval as a PNG picture, with an axis for each metric."""
-    with drawing():
-        figure = new_figure(figsize=(4.2 * len(curves), 3.6))
-        panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        for axes, curve in zip(panels, curves, strict=True):
-            _draw(axes, curve)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-        drawn = rendered(figure)
-    atomic_write(path, drawn)
-
-
-def _draw(axes: Any, curve: MetricCurve) -> None:
-    """Draw one metric: points with intervals, and the law up to twice the data."""
-    pairs = np.array([each.pairs for each in curve.measured])
-    values = np.array([each.value for each in curve.measured])
-    low, high = (
-        np.abs(values - [getattr(each, end) for each in curve.measured]) for end in ("low", "high")
-    )
-    wide = np.geomspace(pairs[0], 2 * pairs[-1], 100)
-    laws = np.stack([curve.law.values(each) for each in wide])
-    ends = np.quantile(laws[:, 1:], [0.025, 0.975], axis=1)
-    axes.fill_between(wide, *ends, color="tab:blue", alpha=0.15, label="95 % of laws", linewidth=0)
-    axes.plot(wide, laws[:, 0], color="tab:blue", label="power law")
-    axes.errorbar(pairs, values, [low, high], fmt="o", color="tab:orange", capsize=3,
-                  label="measured, with interval")  # fmt: skip
-    axes.plot(wide[-1], laws[-1, 0], "o", mfc="none", color="tab:blue", label="twice the data")
-    axes.set_xscale("log", base=2)
-    ticks = [*pairs.tolist(), 2 * int(pairs[-1])]
-    axes.set_xticks(ticks, [f"{each:,}" for each in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("training pairs")
-    axes.set_ylabel(curve.metric)
-    axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], LEAST_SCORE))
-    axes.grid(alpha=0.3)

@@ -1,7 +1,6 @@
 """Cross-validation: a run for each fold of the pairs, validated on this fold."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def fold_experiment(count: int) -> Experiment:
     return Experiment("folds", f"{count}-folds", count, count, lambda recipe: subsets, fold_report)
 
 
-def fold_report(whole: Outcome, outcomes: dict[str, Outcome], folder: Path) -> Report:
+def fold_report(whole: Outcome, outcomes: dict[str, Outcome]) -> Report:
     """Return the scores of all folds with their means."""
     return Report(outcomes, fold_sentences(outcomes))
 

@@ -62,13 +62,13 @@ class Report(NamedTuple):
     outcomes: Mapping[str, Outcome]
     """The runs by name."""
     sentences: Sequence[str]
-    files: Sequence[Path] = ()
-    """The files that were written."""
+    file: Path | None = None
+    """The table of the scores."""
 
     def text(self) -> str:
-        """Return the scores as a table, the sentences and the files."""
+        """Return the scores as a table, the sentences and the file."""
         rows = table_of(self.outcomes)
-        lines = [*self.sentences, f"Written: {', '.join(map(str, self.files))}"]
+        lines = [*self.sentences, f"Written: {self.file}"]
         return "\n" + table(rows, numbers=len(rows[0]) - 1) + "\n" + "\n".join(lines) + "\n"
 
 
@@ -98,9 +98,8 @@ class Experiment:
     least_pairs: int
     """The smallest number of training pairs."""
     subsets: Callable[[Recipe], Sequence[Subset]]
-    conclude: Callable[[Outcome, dict[str, Outcome], Path], Report]
-    """Returns what the runs show. It takes the run on all pairs, the runs on subsets by name, and
-    the folder."""
+    conclude: Callable[[Outcome, dict[str, Outcome]], Report]
+    """Returns what the runs show. It takes the run on all pairs, and those on subsets by name."""
 
     def check_pairs(self, corpus: Corpus) -> None:
         """Check that there are enough training pairs."""
@@ -115,9 +114,9 @@ class Experiment:
         outcomes = train_subsets(runs, folder, self.subsets(runs.recipe))
         if outcomes is None:
             return None
-        found, table = self.conclude(whole, outcomes, folder), folder / f"{self.flag}.tsv"
+        found, table = self.conclude(whole, outcomes), folder / f"{self.flag}.tsv"
         write_table(table, found.outcomes)
-        return found._replace(files=[table, *found.files])
+        return found._replace(file=table)
 
 
 def run_experiments(

@@ -1,4 +1,4 @@
-"""The curve over the amount of data: its runs, its law, its sentences, its picture."""
+"""The curve over the amount of data: its runs, its law, its sentences."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +9,8 @@ import pytest
 from crosshead.addons.experiments import subsets as module
 from crosshead.addons.experiments.data_curve import (
     CURVE,
-    PICTURE,
     MetricCurve,
     ScoreOfPairs,
-    draw_curves,
     fit_power_law,
     gain,
     metric_curves,
@@ -56,10 +54,9 @@ def test_the_curve_has_all_scores_from_the_smallest_set(report: Report, tmp_path
     bleu, chrf = metric_curves(report.outcomes)
     assert [each.value for each in bleu.measured] == list(SCORES.values())
     assert [each.pairs for each in chrf.measured] == [7250, 14_500, 29_000]
-    table, picture = (tmp_path / "x.curve" / name for name in ("curve.tsv", PICTURE))
-    assert report.files == [table, picture]
+    table = tmp_path / "x.curve" / "curve.tsv"
+    assert report.file == table
     assert len(table.read_text().splitlines()) == 1 + 3 * 2
-    assert picture.read_bytes().startswith(b"\x89PNG")
     assert report.sentences == [bleu.sentence(), chrf.sentence()]
     assert bleu.sentence().startswith("Twice the data (58,000 pairs) would likely change BLEU by +")
 
@@ -98,14 +95,6 @@ def test_a_curve_of_models_that_are_not_usable_tells_nothing(
     said = [each.sentence() for each in metric_curves(outcomes)]
     assert [line.startswith("Twice the data (8,000 pairs) would") for line in said] == told
     assert "cannot be told: all of these runs have a BLEU below 5" in said[0] or told[0]
-
-
-def test_the_picture_has_an_axis_for_each_metric(tmp_path: Path) -> None:
-    curves = metric_curves({name: outcome(name) for name in SCORES})
-    for name, drawn in (("both.png", curves), ("one.png", curves[:1])):
-        draw_curves(drawn, tmp_path / name)
-    both, one = ((tmp_path / name).read_bytes() for name in ("both.png", "one.png"))
-    assert both.startswith(b"\x89PNG") and both != one
 
 
 def test_too_few_pairs_are_refused() -> None:

@@ -25,7 +25,7 @@ def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> No
     recipe = recipe_for(text, "max_updates=1", "decode.beam=1", "average=0", *valid)
     folder = tmp_path / "x.2-folds"
     found = fold_experiment(2).measure(Outcome(203, []), folder, Runs(recipe))
-    assert found is not None and found.files == [folder / "folds.tsv"]
+    assert found is not None and found.file == folder / "folds.tsv"
     assert list(found.outcomes) == ["fold-1", "fold-2"]
     held = [
         (folder / name / "held-out.tsv").read_text().splitlines()[1:] for name in found.outcomes

@@ -196,13 +196,13 @@ def test_the_table_has_a_row_for_each_run_and_metric(
     ]  # fmt: skip
 
 
-def test_a_report_has_a_table_sentences_and_files(tmp_path: Path) -> None:
+def test_a_report_has_a_table_sentences_and_its_file(tmp_path: Path) -> None:
     outcomes = {
         str(pairs): Outcome(pairs, [
             BundleScore(metric="BLEU", value=value, signature="s", test_set="v")
         ])
         for pairs, value in ((1000, 20.0), (2000, 26.0))
     }  # fmt: skip
-    said = Report(outcomes, ["More helps."], [tmp_path / "a.tsv", tmp_path / "b.png"]).text()
+    said = Report(outcomes, ["More helps."], tmp_path / "a.tsv").text()
     assert said.startswith("\nrun   pairs   BLEU\n1000  1,000  20.00\n2000  2,000  26.00\n")
-    assert said.endswith(f"More helps.\nWritten: {tmp_path / 'a.tsv'}, {tmp_path / 'b.png'}\n")
+    assert said.endswith(f"More helps.\nWritten: {tmp_path / 'a.tsv'}\n")
