@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+import yaml
 from torch.testing import assert_close
 
 from crosshead.addons.interop.ctranslate2_model import library
@@ -321,6 +322,82 @@ def test_the_benchmark_of_presets_runs(tmp_path: Path) -> None:
         assert fixed.startswith("| en-de | 50 | 2 | 0.1 | tiny,d_model=16 | ")
         assert auto.startswith("| en-de | 50 | 2 | 0.1 | auto | ")
     assert len((folder / "50x2-train.en").read_text().splitlines()) == 50
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_time_to_quality_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    for _ in range(2):  # the second time nothing is trained
+        printed = run(
+            "time_to_quality.py", "--folder", folder, "--systems", "crosshead,d_model=16",
+            "--pairs", 50, "--minutes", 0.25,
+        )  # fmt: skip
+        [row] = [line for line in printed.splitlines() if line.startswith("| crosshead")]
+        assert row.startswith("| crosshead,d_model=16 | 50 | ") and row.count("|") == 8
+    assert len((folder / "crosshead,d_model=16-50-0.25/train.en").read_text().splitlines()) == 50
+
+
+def test_a_system_is_stopped_when_its_processor_time_is_spent(tmp_path: Path) -> None:
+    from time_to_quality import MESSAGES, spend
+
+    assert 0.9 < spend([sys.executable, "-c", "while True: pass"], tmp_path, 1) < 2
+    assert spend([sys.executable, "-c", "print('done')"], tmp_path, 1) < 1
+    assert (tmp_path / MESSAGES).read_text() == "done\n"
+    with pytest.raises(SystemExit, match="ended with 3"):
+        spend([sys.executable, "-c", "raise SystemExit(3)"], tmp_path, 1)
+
+
+def test_a_system_trains_once_and_is_scored_on_the_validation_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from time_to_quality import System, row
+
+    for name, count in (("train", 5), ("val", 4)):
+        for language in ("en", "de"):
+            lines = [f"{language} {name} number {number}\n" for number in range(count)]
+            raw = tmp_path / "multi30k" / "raw"
+            raw.mkdir(parents=True, exist_ok=True)
+            (raw / f"{name}.{language}").write_text("".join(lines))
+    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
+
+    class Copies(System):
+        """Learns the last update, and translates with the references."""
+
+        settings = {"updates": "3", "size": "7"}
+
+        def training(self) -> list[list[str]]:
+            text = "update {updates} of {size}".format(**self.chosen)
+            program = f"open('log', 'a').write('update 1 of 7, {text}')"
+            return [[self.python, "-c", program]]
+
+        def translation(self) -> list[str]:
+            program = (
+                "import sys; open('val.part', 'w').write(sys.stdin.read().replace('en', 'de'))"
+            )
+            return [self.python, "-c", program]
+
+        def counts(self) -> tuple[int, int]:
+            return self.logged("log", r"update (\d+)"), self.logged("log", r"of (\d+)")
+
+    system = Copies(sys.executable, tmp_path / "run", 60, {"updates": "1200"})
+    for _ in range(2):
+        cells = row(system, 2)
+        assert cells[:4] == ["100.0 (100.0–100.0)", "100.0", "1,200", "7"]
+        assert len(cells) == 5 and (system.folder / "log").read_text().count("1200") == 1
+    assert (system.folder / "train.de").read_text() == "de train number 0\nde train number 1\n"
+
+
+def test_the_settings_of_the_peers_reach_their_commands(tmp_path: Path) -> None:
+    from time_to_quality import Joey, Marian
+
+    joey = Joey("python", tmp_path, 60, {"width": "64", "vocabulary": "123"})
+    pieces, train = joey.training()
+    assert "vocab_size=123" in pieces[2] and train[2:5] == ["joeynmt", "train", "joey.yaml"]
+    written = yaml.safe_load((tmp_path / "joey.yaml").read_text())
+    assert written["model"]["decoder"]["hidden_size"] == 64
+    assert (written["data"]["src"]["lang"], written["data"]["trg"]["lang"]) == ("en", "de")
+    [words] = Marian("python", tmp_path, 60, {"dim-emb": "64"}).training()
+    assert words[words.index("--dim-emb") + 1] == "64"
 
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
