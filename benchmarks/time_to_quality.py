@@ -158,15 +158,15 @@ class Joey(System):
     """Joey NMT with SentencePiece, as its configurations for small data."""
 
     settings = {
-        "width": "256",
-        "feed": "1024",
+        "width": "128",
+        "feed": "512",
         "layers": "4",
         "heads": "4",
-        "dropout": "0.3",
+        "dropout": "0.1",
         "vocabulary": "4000",
-        "batch": "2048",
+        "batch": "512",
         "warmup": "400",
-        "factor": "1",
+        "factor": "0.5",
         "validation": "300",
         "sample": "200",
     }
@@ -200,22 +200,22 @@ class Marian(System):
 
     settings = {
         "type": "transformer",
-        "dim-emb": "256",
+        "dim-emb": "128",
         "enc-depth": "4",
         "dec-depth": "4",
         "transformer-heads": "4",
-        "transformer-dim-ffn": "1024",
+        "transformer-dim-ffn": "512",
         "transformer-dropout": "0.1",
         "label-smoothing": "0.1",
         "dim-vocabs": "4000 4000",
-        "mini-batch-words": "2000",
+        "mini-batch-words": "500",
         "learn-rate": "0.001",
         "lr-warmup": "400",
         "lr-decay-inv-sqrt": "400",
         "optimizer-params": "0.9 0.98 1e-09",
         "clip-norm": "1",
-        "exponential-smoothing": "0.001",
-        "valid-freq": "200",
+        "exponential-smoothing": "0.005",
+        "valid-freq": "300",
     }
     fixed = (
         "--model model.npz --train-sets train.en train.de --vocabs pieces.spm pieces.spm "
