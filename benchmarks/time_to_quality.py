@@ -49,7 +49,7 @@ data:
   train: train
   dev: val
   dataset_type: plain
-  sample_dev_subset: {sample}
+  sample_dev_subset: 200
   src: &side
     lang: en
     level: bpe
@@ -119,7 +119,7 @@ class System:
         raise NotImplementedError
 
     def translation(self) -> list[str]:
-        """Return the command that translates `val.en` from standard input to `val.part`."""
+        """Return the command that translates standard input."""
         raise NotImplementedError
 
     def counts(self) -> tuple[int, int]:
@@ -145,7 +145,7 @@ class Crosshead(System):
 
     def translation(self) -> list[str]:
         """Return the command, with the search of the bundle."""
-        return [self.python, "-c", PROGRAM, "translate", "run", "--output", "val.part"]
+        return [self.python, "-c", PROGRAM, "translate", "run"]
 
     def counts(self) -> tuple[int, int]:
         """Return the last update of the log, and the size of the weights."""
@@ -168,7 +168,6 @@ class Joey(System):
         "warmup": "400",
         "factor": "0.5",
         "validation": "300",
-        "sample": "200",
     }
     # As Joey's `scripts/build_vocab.py`, which its package lacks.
     pieces = (
@@ -187,7 +186,7 @@ class Joey(System):
 
     def translation(self) -> list[str]:
         """Return the command, with a beam of 5 as in the configurations of Joey."""
-        return [self.python, "-m", "joeynmt", "translate", "joey.yaml", "-o", "val.part"]
+        return [self.python, "-m", "joeynmt", "translate", "joey.yaml"]
 
     def counts(self) -> tuple[int, int]:
         """Return the last step and the parameters of the log."""
@@ -234,7 +233,7 @@ class Marian(System):
     def translation(self) -> list[str]:
         """Return the command, with a beam of 6 as in the examples of Marian."""
         decoder = "model.npz.best-bleu-detok.npz.decoder.yml"
-        options = f"decode -c {decoder} --output val.part --beam-size 6 --normalize 0.6 --quiet"
+        options = f"decode -c {decoder} --beam-size 6 --normalize 0.6 --quiet"
         size = "--cpu-threads 1 --mini-batch 32 --maxi-batch 32 --workspace 1000"
         return [self.python, "-c", self.program, *options.split(), *size.split()]
 
@@ -263,15 +262,14 @@ def main() -> None:
     for pairs, name in product(given.pairs, given.systems):
         kind, *changes = name.split(",")
         if not pythons[kind]:
-            parser.error(f"--systems {kind} needs --{kind} PYTHON")
+            parser.error(f"{kind} needs --{kind} PYTHON")
         folder = given.folder.absolute() / f"{name}-{pairs}-{given.minutes:g}"
         changed = dict(change.split("=") for change in changes)
         system = SYSTEMS[kind](pythons[kind], folder, 60 * given.minutes, changed)
         rows.append([name, f"{pairs:,}", *row(system, pairs)])
         progress(f"{rows[-1]}")
-    print(machine())
-    header = ["system", "pairs", "BLEU (95 % interval)", "chrF2", "updates", "parameters"]
-    print(table([*header, "CPU seconds"], rows))
+    header = "system, pairs, BLEU (95 % interval), chrF2, updates, parameters, CPU seconds"
+    print(machine(), table(header.split(", "), rows), sep="\n")
 
 
 def row(system: System, pairs: int) -> list[str]:
@@ -286,10 +284,11 @@ def row(system: System, pairs: int) -> list[str]:
         done.write_text(json.dumps(seconds), "utf-8")
     output = system.folder / "val.out"
     if not output.exists():
-        with (system.folder / "val.en").open() as text:
-            if run(system.translation(), system.folder, text):
+        begun = output.with_suffix(".part")
+        with (system.folder / "val.en").open() as text, begun.open("w") as translations:
+            if run(system.translation(), system.folder, text, translations):
                 raise SystemExit(f"no translations; see {system.folder / MESSAGES}")
-        (system.folder / "val.part").rename(output)
+        begun.rename(output)
     references = read_lines(system.folder / "val.de")
     bleu, chrf = metric_scores(read_lines(output), [references], ["bleu", "chrf"], None)
     score = f"{bleu.value:.1f} ({bleu.low:.1f}–{bleu.high:.1f})"
@@ -331,13 +330,14 @@ def run(
     command: Sequence[str],
     folder: Path,
     text: TextIO | None = None,
+    output: TextIO | None = None,
     limit: Callable[[], None] | None = None,
 ) -> int:
     """Run a command in a folder on one thread, and return its exit code."""
     with (folder / MESSAGES).open("a") as log:
         environment = {**os.environ, **ONE_THREAD}
         return subprocess.run(
-            command, cwd=folder, env=environment, stdin=text, stdout=log, stderr=log,
+            command, cwd=folder, env=environment, stdin=text, stdout=output or log, stderr=log,
             preexec_fn=limit, check=False,
         ).returncode  # fmt: skip
 
