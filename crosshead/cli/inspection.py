@@ -60,8 +60,10 @@ def attention(
     scale: Annotated[
         Literal["one", "max", "row"],
         typer.Option(
-            help="What has the darkest colour: the weight 1, the largest weight of a map, or the "
-            "largest of each row. Long texts have small weights.",
+            show_default=False,
+            help="What has the darkest colour: the weight 1 (one), the largest weight of a map "
+            "(max), or the largest of each row (row). Long texts have small weights (default: "
+            "one).",
         ),
     ] = "one",
     to: ToOption = None,

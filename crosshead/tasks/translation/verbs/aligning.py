@@ -38,8 +38,9 @@ def align(
     symmetry: Annotated[
         Literal["intersection", "grow-diag"],
         typer.Option(
+            show_default=False,
             help="Links that count: those of both directions, or also neighbours of them that one "
-            "direction has.",
+            "direction has (default: grow-diag).",
         ),
     ] = "grow-diag",
     to: ToOption = None,
