@@ -41,7 +41,7 @@ UNSEEN = "#e6e6e6"
 """The colour of weights that are exactly zero, as behind a mask."""
 
 Scale = Literal["one", "max", "row"]
-"""What has the darkest colour: the weight 1, the largest weight of a map, or that of each row."""
+"""The weight with the darkest colour: 1, the largest of a map, or the largest of each row."""
 
 LEGENDS: dict[Scale, str] = {
     "one": "weight (grey: 0)",

@@ -25,7 +25,7 @@ from crosshead.layers.layer_stack import LayerStack
 
 
 class AttentionCall(NamedTuple):
-    """What one call of an attention has computed.
+    """The tensors of one call of an attention.
 
     Attributes:
         query: Queries of each head, "B H Q E".
@@ -82,7 +82,7 @@ layer n."""
 
 @dataclass
 class Probe:
-    """What a model has computed since `probed` began.
+    """The record of a model since `probed` began.
 
     Attributes:
         calls: The calls of each attention, by the name of its module.
@@ -138,7 +138,7 @@ def probed(
 
 @dataclass(eq=False)
 class _Watcher:
-    """What one probe changes and keeps of one attention."""
+    """The part of one probe in one attention: its changes, and its record."""
 
     probe: Probe
     edits: Sequence[AttentionEdit]

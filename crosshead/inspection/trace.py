@@ -1,4 +1,4 @@
-"""What a model computes for one text: pieces, search, attention, states, and what edits change.
+"""Traces of a text through a model: pieces, search, attention, states, and the effect of edits.
 
 Axes: `H` heads, `Q` query positions, `K` key positions, `E` per-head width, `D` width, `P`
 positions, `V` vocabulary.
@@ -25,10 +25,10 @@ from crosshead.text.batching import collate
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS
 
-__all__ = ["Attended", "BeamStep", "Candidate", "Difference", "Trace", "trace"]
+__all__ = ["Attended", "BeamStep", "Difference", "NextPiece", "Trace", "trace"]
 
 
-class Candidate(NamedTuple):
+class NextPiece(NamedTuple):
     """A piece that may come next.
 
     Attributes:
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     parent: int
     piece: str
     log_prob: float
-    best: list[Candidate]
+    best: list[NextPiece]
 
 
 BeamStep = list[Row]
@@ -104,7 +104,7 @@ class Attended:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a model has computed for one text.
+    """The record of a model that reads one text.
 
     Attributes:
         source: The pieces of the source; empty for a model of monolingual text.
@@ -126,13 +126,13 @@ class Trace:
     source: list[str]
     read: list[str]
     target: list[str]
-    best: list[list[Candidate]]
+    best: list[list[NextPiece]]
     probabilities: list[float]
     axes: dict[AttentionKind, tuple[list[str], list[str]]]
     attention: dict[AttentionKind, list[Attended]]
     supervised: Supervised | None
     states: dict[str, list[Tensor]]
-    lens: list[list[list[Candidate]]]
+    lens: list[list[list[NextPiece]]]
     beam: list[BeamStep]
     found: list[Found]
     edits: tuple[Edit, ...] = ()
@@ -167,7 +167,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two traces of the same pieces.
+    """The differences between two traces of the same pieces.
 
     Attributes:
         probabilities: The difference of the probability of each piece of the target.
@@ -274,11 +274,11 @@ class _Lister:
     def __init__(self, tokenizer: Tokenizer, most: int) -> None:
         self.tokenizer, self.most = tokenizer, most
 
-    def __call__(self, log_probs: Float[Tensor, "P V"]) -> list[list[Candidate]]:
+    def __call__(self, log_probs: Float[Tensor, "P V"]) -> list[list[NextPiece]]:
         """Return the most probable pieces of each row."""
         values, ids = log_probs.topk(min(self.most, log_probs.shape[-1]))
         return [
-            [Candidate(*each) for each in zip(self.tokenizer.pieces(row), found, strict=True)]
+            [NextPiece(*each) for each in zip(self.tokenizer.pieces(row), found, strict=True)]
             for row, found in zip(ids.tolist(), values.exp().tolist(), strict=True)
         ]
 
@@ -290,7 +290,7 @@ class _State:
     state: Any
     position: int
     log_probs: Float[Tensor, "M V"]
-    """What may follow each hypothesis: its log-probability, and that of the next piece."""
+    """The log-probability of each hypothesis with each next piece."""
     rows: Int[Tensor, " N"]
 
     def select(self, rows: Int[Tensor, " M"]) -> "_State":
@@ -443,7 +443,7 @@ def _attended(probe: Probe, name: str, module: nn.Module, keys: int) -> Attended
 
 def _lens(
     model: TokenModel, states: Mapping[str, list[Tensor]], listed: _Lister
-) -> list[list[list[Candidate]]]:
+) -> list[list[list[NextPiece]]]:
     """Return what the output projection reads in each state of the stack that predicts."""
     stacks = stacks_of(model)
     name = next((each for each in ("decoder", "stack") if each in states), None)
