@@ -178,10 +178,10 @@ class Prefix:
     """The beginning that the output must have.
 
     Attributes:
-        text: The beginning, in the target language.
+        start: The beginning, as a text in the target language or as token ids.
     """
 
-    text: str
+    start: str | Sequence[int]
 
 
 Edit = HeadOff | GivenWeights | ForbiddenEdge | Patch | Prefix

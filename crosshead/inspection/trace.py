@@ -34,10 +34,12 @@ class NextPiece(NamedTuple):
     Attributes:
         piece: The piece.
         probability: Its probability.
+        id: Its token id.
     """
 
     piece: str
     probability: float
+    id: int
 
 
 class Row(NamedTuple):
@@ -110,6 +112,7 @@ class Trace:
         source: The pieces of the source; empty for a model of monolingual text.
         read: The pieces that the decoder, or the only stack, reads.
         target: The pieces that are predicted, one for each piece of `read`.
+        ids: The token ids of these pieces.
         best: For each position, the most probable pieces.
         probabilities: The probability of each piece of `target`.
         axes: The pieces on the query and key axes of each kind of attention.
@@ -126,6 +129,7 @@ class Trace:
     source: list[str]
     read: list[str]
     target: list[str]
+    ids: list[int]
     best: list[list[NextPiece]]
     probabilities: list[float]
     axes: dict[AttentionKind, tuple[list[str], list[str]]]
@@ -184,7 +188,7 @@ class Difference:
 def trace(
     pipeline: Pipeline,
     text: str,
-    target: str | None = None,
+    target: str | Sequence[int] | None = None,
     edits: Sequence[Edit] = (),
     *,
     most: int = 5,
@@ -198,7 +202,8 @@ def trace(
     Args:
         pipeline: The pipeline that `crosshead.load` returns.
         text: A line to translate, or a text, as for `attention_weights`.
-        target: The translation given to the decoder, by default the model's own.
+        target: The translation given to the decoder, as a text or, for a translator, as token ids;
+            by default the model's own.
         edits: Changes of what the model computes (`crosshead.inspection.edits`).
         most: The number of most probable pieces that are listed.
 
@@ -216,13 +221,15 @@ def trace(
         raise ConfigError("this model predicts no pieces; `attention_weights` shows its attention")
     if not text.strip():
         raise DataError("the text is empty: there is nothing to look at; give some words")
-    prefix = "".join(each.text for each in edits if isinstance(each, Prefix))
+    prefix, *more = [each.start for each in edits if isinstance(each, Prefix)] or [""]
+    if more:
+        raise ConfigError(f"found {len(more) + 1} prefixes; give one")
     if prefix and (target is not None or not isinstance(pipeline, Translator)):
         raise ConfigError("a prefix is for a translation that the model finds; leave one out")
     hooks, listed = changes(model, edits), _Lister(pipeline.tokenizer, most)
     search = _Searched(model, listed)
     if isinstance(pipeline, Translator):
-        [(_, given)] = pipeline.examples([""], [prefix if target is None else target])
+        given = _ids(pipeline, prefix if target is None else target)
         planned = pipeline.planned([text], 0).ids  # as the translator reads it
         if len(planned) != 1:
             raise DataError(
@@ -235,8 +242,10 @@ def trace(
         read = _read_pair(pipeline, planned[0], given, ends=ends)
     elif edits and target is None and "cross" in model.attentions():
         raise ConfigError("changes reach the search of translators alone; give the target")
-    else:
+    elif target is None or isinstance(target, str):
         read = _read_text(pipeline, text, target)
+    else:
+        raise ConfigError("only a translator takes a target of token ids; give its text")
     with probed(model, *hooks) as probe:
         log_probs = model(*read.inputs)[0].float().log_softmax(-1)
     _check_places(edits, read)
@@ -255,6 +264,7 @@ def trace(
         source=read.source,
         read=read.read,
         target=pipeline.tokenizer.pieces(ids),
+        ids=ids,
         best=listed(log_probs),
         probabilities=log_probs[range(len(ids)), ids].exp().tolist(),
         axes=read.axes,
@@ -278,7 +288,7 @@ class _Lister:
         """Return the most probable pieces of each row."""
         values, ids = log_probs.topk(min(self.most, log_probs.shape[-1]))
         return [
-            [NextPiece(*each) for each in zip(self.tokenizer.pieces(row), found, strict=True)]
+            [NextPiece(*each) for each in zip(self.tokenizer.pieces(row), found, row, strict=True)]
             for row, found in zip(ids.tolist(), values.exp().tolist(), strict=True)
         ]
 
@@ -363,6 +373,16 @@ class _Read(NamedTuple):
     ids: list[int]
     """The ids of what is predicted. The last one may be missing."""
     axes: dict[AttentionKind, tuple[list[str], list[str]]]
+
+
+def _ids(translator: Translator, given: str | Sequence[int]) -> Sequence[int]:
+    """Return the token ids of a target or of its beginning."""
+    if isinstance(given, str):
+        return translator.examples([""], [given])[0][1]
+    size = translator.bundle.target_tokenizer.vocab_size
+    if wrong := [each for each in given if not 0 <= each < size]:
+        raise ConfigError(f"found the token id {wrong[0]}; the vocabulary has 0 to {size - 1}")
+    return given
 
 
 def _check_places(edits: Sequence[Edit], read: _Read) -> None:

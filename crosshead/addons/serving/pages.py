@@ -1,10 +1,7 @@
 """The pages, their files and descriptions, and the operations that watch the server."""
 
-import hashlib
 import re
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import PurePath
 from typing import Any
 
 from starlette.requests import Request
@@ -14,34 +11,11 @@ from crosshead.addons.serving.dialect import Dialect, Operation
 from crosshead.addons.serving.errors import RequestError
 from crosshead.addons.serving.requests import State, client_of
 from crosshead.addons.serving.scheduler import Scheduler
+from crosshead.system.web import page_files
 from crosshead.version import __version__
-
-_TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".mjs": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-"""The content types by the ends of names; other files are not part of the page."""
 
 _PAGES = {"index.html": "/", "docs.html": "/docs"}
 """The paths of the pages; other files have their names below `/page/`."""
-
-_POLICY = "; ".join((
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
-    "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'", "trusted-types 'none'",
-))  # fmt: skip
-"""The content security policy: everything comes from this server, and no text becomes code."""
-
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-cache",  # a browser asks each time, and 304 answers it
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-}
-"""The headers of every page and its files."""
 
 _ERRORS = (
     "400 or 422: a value is missing or wrong. 401 or 403: the key is missing or wrong, or what the "
@@ -63,12 +37,8 @@ class Pages(Dialect):
     def __init__(self, state: State, scheduler: Scheduler, others: list[Dialect]) -> None:
         super().__init__(state)
         self.scheduler, self.dialects = scheduler, [*others, self]
-        folder = files("crosshead.addons.serving").joinpath("page")
-        self._files = {
-            _PAGES.get(each.name, f"/page/{each.name}"): (each.read_bytes(), kind)
-            for each in folder.iterdir()
-            if (kind := _TYPES.get(PurePath(each.name).suffix))
-        }
+        found = page_files("crosshead.addons.serving")
+        self._files = {_PAGES.get(name, f"/page/{name}"): each for name, each in found.items()}
 
     def operations(self) -> list[Operation]:
         """Return the operations."""
@@ -89,11 +59,9 @@ class Pages(Dialect):
         found = self._files.get(request.scope["path"])
         if found is None:
             raise RequestError(404, "there is no such file")
-        content, kind = found
-        headers = _HEADERS | {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type=kind, headers=headers)
+        if found.headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=found.headers)
+        return Response(found.content, media_type=found.kind, headers=found.headers)
 
     async def spec(self, request: Request) -> Response:
         """Describe every operation in OpenAPI 3.1."""

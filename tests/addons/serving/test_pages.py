@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PAGE = ROOT / "crosshead" / "addons" / "serving" / "page"
-FILES = sorted(path.name for path in PAGE.iterdir())
+SHARED = ROOT / "crosshead" / "system" / "page"
+FILES = {path.name: path for folder in (PAGE, SHARED) for path in folder.iterdir()}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -44,7 +45,7 @@ def address(name: str) -> str:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_is_served_with_its_type_and_a_strict_policy(client: Client, name: str) -> None:
     found = client.get(address(name))
-    assert found.status == 200 and found.body == (PAGE / name).read_bytes()
+    assert found.status == 200 and found.body == FILES[name].read_bytes()
     kinds = {"html": "text/html", "css": "text/css", "mjs": "text/javascript", "svg": "image/svg"}
     assert found.headers["Content-Type"].startswith(kinds[name.split(".")[1]])
     policy = found.headers["Content-Security-Policy"]
@@ -69,7 +70,7 @@ def test_nothing_else_is_served(client: Client, path: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_file_names_another_server_or_holds_code_in_a_tag(name: str) -> None:
-    text = (PAGE / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    text = FILES[name].read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|(?:src|href|url)\s*[=(]\s*[\"']?//|@import", text)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|\beval\b|new Function", text)
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text)
@@ -382,7 +383,7 @@ def test_a_server_that_loads_is_asked_until_it_is_ready(
 def test_a_server_that_cannot_be_reached_is_asked_again_by_a_button(
     browser: "Browser", client: Client, translator: Translator
 ) -> None:
-    with opened(browser, client, path="/page/style.css") as page:
+    with opened(browser, client, path="/page/base.css") as page:
         page.route("**/languages", lambda route: route.abort())
         page.goto(client.address)
         said, again = page.locator("#error"), page.get_by_role("button", name="Try again")
@@ -413,7 +414,7 @@ def test_it_works_where_the_browser_stores_nothing(
     keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
     with (
         running(directory, keys=keys) as client,
-        opened(browser, client, path="/page/style.css") as page,
+        opened(browser, client, path="/page/base.css") as page,
     ):
         page.add_init_script(blocked)
         page.goto(client.address)

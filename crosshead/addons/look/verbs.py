@@ -1,0 +1,85 @@
+"""The verb `look`."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import BundleArgument, DeviceOption
+from crosshead.cli.terminal import note, put
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead look runs/en-de\n"
+    "  crosshead look runs/recurrent runs/transformer --text 'A dog runs.'\n"
+    "  crosshead look runs/en-de --text 'A dog runs.' --save dog.html"
+)
+def look(
+    bundle: BundleArgument,
+    second: Annotated[
+        Path | None,
+        typer.Argument(metavar="BUNDLE2", help="Another model, to compare.", show_default=False),
+    ] = None,
+    text: Annotated[
+        str, typer.Option(metavar="TEXT", help="Text to look at first.", show_default=False)
+    ] = "",
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="Write the page to a file that needs no server, and end."),
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            show_default=False,
+            help="Port of the page (default: a free one).",
+        ),
+    ] = 0,
+    device: DeviceOption = "auto",
+) -> None:
+    """Look inside a model in the browser, change it, and see the output change.
+
+    The page shows the steps of the search, the attention of every head and its numbers, the beam,
+    and what each layer would write. Heads can be removed, edges forbidden, states patched.
+    """
+    from crosshead.addons.look.session import Session
+    from crosshead.cli.arguments import check_outputs
+    from crosshead.errors import UserError
+    from crosshead.inspection.saved_page import saved_page
+    from crosshead.system.files import atomic_write
+    from crosshead.tasks.loading import load
+
+    if save is not None:
+        check_outputs({"--save": save}, [], bundle)
+        if not text.strip():
+            raise UserError("--save needs the text that the page shows: --text")
+    places = [bundle] if second is None else [bundle, second]
+    session = Session({str(place): load(place, device) for place in places})
+    if save is not None:
+        requests = [
+            {"ask": ask, "model": model, "text": text}
+            for model in range(len(places))
+            for ask in ("trace", "heads")
+        ]
+        answers = [{"request": each, "answer": session.answer(each)} for each in requests]
+        atomic_write(save, saved_page(session.models, text, answers).encode())
+        put(f"page: {save}\n")
+        return
+    from crosshead.addons.look.server import Server
+
+    try:
+        server = Server(session, port, text)
+    except OSError as error:
+        raise UserError(f"--port {port}: {error.strerror}; choose another one") from None
+    address = f"http://127.0.0.1:{server.server_port}/"
+    note(f"look at {address} (Ctrl-C ends it)")
+    webbrowser.open(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        note("ended")

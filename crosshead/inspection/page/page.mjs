@@ -1,0 +1,151 @@
+// The page: one state, the request for a trace of it, and the view that is chosen.
+
+import { wireTheme } from "./theme.mjs";
+import { el, shown } from "./dom.mjs";
+import { recording, remembering, server } from "./source.mjs";
+import { drawSteps } from "./steps.mjs";
+import { drawHeads } from "./heads.mjs";
+import { drawNumbers } from "./numbers.mjs";
+import { drawBeam } from "./beam.mjs";
+import { drawLayers } from "./layers.mjs";
+import { drawEffects } from "./effects.mjs";
+import { drawModels } from "./models.mjs";
+import { clamped, editWords, withEdit } from "./state.mjs";
+
+const VIEWS = [
+  ["steps", "Step by step", drawSteps, (trace) => trace.best],
+  ["heads", "Heads", drawHeads, (trace) => Object.keys(trace.attention).length],
+  ["numbers", "Numbers", drawNumbers, () => true],
+  ["beam", "Beam", drawBeam, (trace) => trace.beam?.length],
+  ["layers", "Layers", drawLayers, (trace) => trace.lens?.length],
+  ["effects", "What matters", drawEffects, (trace) => trace.best],
+  ["models", "Two models", drawModels, (trace, source) => source.models.length > 1 && trace.best],
+];
+
+const find = (id) => document.getElementById(id);
+const state = { model: 0, text: "", edits: [], trace: null, base: null, view: "steps", kind: null, layer: 1, head: 1, query: 0, step: 0 };
+let source;
+let asked = 0;
+
+const page = {
+  state,
+  get source() {
+    return source;
+  },
+  get model() {
+    return source.models[state.model];
+  },
+  /** Change the state, and draw the view again. */
+  set(changes) {
+    Object.assign(state, changes);
+    draw();
+  },
+  /** Add a change of the model, or take it away if it is there, and look again. */
+  edit(change) {
+    state.edits = withEdit(state.edits, change);
+    return look();
+  },
+};
+
+async function look() {
+  const mine = (asked += 1);
+  const { model, text, edits } = state;
+  find("error").textContent = "";
+  if (!text.trim()) return;
+  find("status").textContent = "Computing…";
+  try {
+    const base = await source.ask({ ask: "trace", model, text });
+    const trace = edits.length ? await source.ask({ ask: "trace", model, text, edits }) : base;
+    if (mine !== asked) return;
+    Object.assign(state, { trace, base });
+    draw();
+  } catch (error) {
+    if (mine === asked) find("error").textContent = error.message;
+  } finally {
+    if (mine === asked) find("status").textContent = "";
+  }
+}
+
+function draw() {
+  const { trace } = state;
+  for (const id of ["output", "tabs", "panel"]) find(id).hidden = !trace;
+  if (!trace) return;
+  Object.assign(state, clamped(state));
+  drawOutput();
+  const views = VIEWS.filter(([, , , has]) => has(trace, source));
+  const [name, , drawView] = views.find(([each]) => each === state.view) ?? views[0];
+  const buttons = views.map(([each, words]) =>
+    el(
+      "button",
+      {
+        type: "button", role: "tab", id: `tab-${each}`, "aria-selected": String(each === name), "aria-controls": "panel",
+        tabindex: each === name ? 0 : -1, onclick: () => page.set({ view: each }),
+      },
+      words,
+    ),
+  );
+  const focused = document.activeElement?.id;
+  find("tabs").replaceChildren(...buttons);
+  find("panel").setAttribute("aria-labelledby", `tab-${name}`);
+  const drawn = drawView(page);
+  find("panel").replaceChildren(drawn);
+  if (focused) find(focused)?.focus();
+}
+
+function drawOutput() {
+  const { trace, base, edits } = state;
+  const textOf = (each) => each.found?.[0]?.text ?? "";
+  const [now, before] = [textOf(trace), textOf(base)];
+  find("output-label").textContent = page.model.translates ? "Translation" : "Most probable next piece";
+  const next = trace.best?.at(-1)?.[0];
+  const lines = [el("p", { class: "found", dir: "auto", id: "translation" }, page.model.translates ? now : shown(next?.piece ?? ""))];
+  if (edits.length && page.model.translates) {
+    lines.push(el("p", { id: "before" }, "Without the changes: ", now === before ? "the same" : el("del", { dir: "auto" }, before)));
+  }
+  find("texts").replaceChildren(...lines);
+  const chips = edits.map((each) =>
+    el("button", { type: "button", onclick: () => page.edit(each), "aria-label": `Take back: ${editWords(each)}` }, editWords(each), " ✕"),
+  );
+  find("edits").replaceChildren(...chips);
+}
+
+function moveTabs(event) {
+  const tabs = [...find("tabs").children];
+  const at = tabs.indexOf(document.activeElement);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  const next = tabs[(to + tabs.length) % tabs.length];
+  next.focus();
+  next.click();
+}
+
+async function start() {
+  wireTheme(find("theme"));
+  const recorded = find("recorded");
+  source = remembering(recorded ? recording(JSON.parse(recorded.textContent)) : await server());
+  find("model").append(...source.models.map((each, i) => el("option", { value: i }, each.name)));
+  find("model-field").hidden = source.models.length < 2;
+  const described = () => (find("shape").textContent = [page.model.name, page.model.shape].filter(Boolean).join(" · "));
+  described();
+  find("model").addEventListener("change", () => {
+    Object.assign(state, { model: Number(find("model").value), edits: [], kind: null });
+    described();
+    look();
+  });
+  find("tabs").addEventListener("keydown", moveTabs);
+  find("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    Object.assign(state, { text: find("text").value, edits: [], step: 0, query: 0 });
+    look();
+  });
+  find("text").value = state.text = source.text;
+  if (!source.live) {
+    find("text").readOnly = true;
+    find("go").hidden = true;
+    find("source").textContent = "This page is a saved one: it shows what crosshead has recorded, and reaches no server.";
+  }
+  await look();
+}
+
+start().catch((error) => (find("error").textContent = error.message));

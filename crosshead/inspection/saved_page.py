@@ -1,0 +1,57 @@
+"""The page that shows traces, as one file that needs no server."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from crosshead.system.web import page_files
+
+_IMPORT = re.compile(r'^import [^;]* from "\./(\w+\.mjs)";\n', re.MULTILINE)
+
+
+def saved_page(
+    models: Sequence[dict[str, Any]], text: str, answers: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page as one HTML file that reaches no server.
+
+    Args:
+        models: The descriptions of the models, as the server gives them.
+        text: The text.
+        answers: What the page shows: each a `request` and its `answer`.
+    """
+    parts = {name: each.content.decode() for name, each in page_files(__package__).items()}
+    script = _joined(parts, "page.mjs", set())
+    style = parts["base.css"] + parts["look.css"]
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    )
+    data = json.dumps({"models": models, "text": text, "answers": answers}).replace("<", "\\u003c")
+    icon = base64.b64encode(parts["icon.svg"].encode()).decode()
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">\n<style>{style}</style>\n'
+    )
+    tail = (
+        f'<script type="application/json" id="recorded">{data}</script>\n'
+        f'<script type="module">{script}</script>\n'
+    )
+    page = re.sub(r"<link [^>]*>\n|<script [^>]*></script>\n", "", parts["look.html"])
+    return page.replace("<title>", head + "<title>").replace("</body>", tail + "</body>")
+
+
+def _joined(parts: dict[str, str], name: str, done: set[str]) -> str:
+    """Return a module and those that it imports, in the order that they need, as one script."""
+    done.add(name)
+    text = parts[name]
+    first = [_joined(parts, each, done) for each in _IMPORT.findall(text) if each not in done]
+    return "".join([*first, re.sub(r"^export ", "", _IMPORT.sub("", text), flags=re.MULTILINE)])
+
+
+def _hash(text: str) -> str:
+    """Return the source of a content security policy that allows a text and nothing else."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
