@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import shape_checker
@@ -15,8 +16,12 @@ from crosshead.addons.interop.ctranslate2_engine import CTranslate2Engines
 from crosshead.bundle.texts import BundleState
 from crosshead.tasks.translation.translator import Translator
 from tests.blank_curve import blank_curve
+from tests.browser import launched
 from tests.cores import on_all_cores, take_one
 from tests.hub_server import Hub, connect, running_hub
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A failure is told at once: Hypothesis looks up to five minutes for a smaller example. The option
 # `--hypothesis-profile=default` lets it look.
@@ -63,6 +68,12 @@ def _fixtures_stay() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CTranslate2Engines, "store", elsewhere)
         yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    with launched() as found:
+        yield found
 
 
 @pytest.hookimpl(tryfirst=True)

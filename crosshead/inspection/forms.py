@@ -2,7 +2,7 @@
 
 import base64
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ def weights_form(found: AttentionWeights) -> dict[str, Any]:
 
 
 def _attention(
-    queries: list[str], keys: list[str], layers: list[Mapping[str, Tensor]]
+    queries: list[str], keys: list[str], layers: Iterable[Mapping[str, Tensor]]
 ) -> dict[str, Any]:
     """Return one kind of attention: its axes and its layers."""
     packed = [{name: _packed(each) for name, each in layer.items()} for layer in layers]

@@ -47,7 +47,7 @@ def test_the_numbers_are_those_of_the_model(name: str) -> None:
         assert len(best) == 5 and best[0].probability >= probability - 1e-6
     if found.lens:
         assert found.lens[-1] == [
-            [(each.piece, pytest.approx(each.probability, abs=1e-5)) for each in best]
+            [(each.piece, pytest.approx(each.probability, abs=1e-5), each.id) for each in best]
             for best in found.best
         ]
 

@@ -1,14 +1,17 @@
 """The answers to the requests of the page: traces, and what each head and each state does."""
 
+import copy
+import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from crosshead.bundle.places import CHECKPOINTS
 from crosshead.config import Config, validate
 from crosshead.errors import ConfigError
 from crosshead.inspection.edits import Edit, ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
@@ -19,6 +22,7 @@ from crosshead.inspection.trace import Trace, trace
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import Pipeline, TextPipeline
 from crosshead.tasks.translation.translator import Translator
+from crosshead.training.checkpoint import list_checkpoints, load_weights
 from crosshead.vocabulary import EOS
 
 LONGEST = 4000
@@ -70,12 +74,14 @@ Change = Annotated[
 class Request(Config):
     """A request of the page.
 
-    `ask` is "trace"; "heads", the effect of each head; or "states", the effect of each state of a
-    stack if it comes from the text `other`.
+    `checkpoint` is the update whose weights are used instead of the last ones. `ask` is "trace";
+    "heads", the effect of each head; or "states", the effect of each state of a stack if it comes
+    from the text `other`.
     """
 
     ask: Literal["trace", "heads", "states"]
     model: int = Field(0, ge=0)
+    checkpoint: int | None = None
     text: str = Field(max_length=LONGEST)
     target: str | None = Field(None, max_length=LONGEST)
     edits: tuple[Change, ...] = Field((), strict=False)
@@ -83,8 +89,22 @@ class Request(Config):
     stack: str = "encoder"
 
 
+class Chosen(NamedTuple):
+    """A model of a session, and the update of its checkpoint."""
+
+    number: int
+    checkpoint: int | None
+
+
+def _of(request: Request) -> Chosen:
+    """Return the model of a request."""
+    return Chosen(request.model, request.checkpoint)
+
+
 class Session:
-    """Models that the page looks into, by their names.
+    """Models that the page looks into, by their places.
+
+    The checkpoints of a run beside a model belong to it.
 
     Args:
         pipelines: The pipelines of models of text.
@@ -97,8 +117,13 @@ class Session:
                     f"{name}: this model {pipeline.does}; the page shows models of text"
                 )
         self.pipelines, self.lock = [*pipelines.values()], threading.Lock()
-        self.models = [_described(name, each) for name, each in pipelines.items()]
+        self.checkpoints = [_checkpoints(Path(place)) for place in pipelines]
+        self.models = [
+            _described(name, each) | {"checkpoints": [*updates]}
+            for (name, each), updates in zip(pipelines.items(), self.checkpoints, strict=True)
+        ]
         self.traced = lru_cache(maxsize=16)(self._trace)
+        self.pipeline = lru_cache(maxsize=4)(self._pipeline)
 
     def answer(self, values: Any) -> dict[str, Any]:
         """Answer a request.
@@ -118,18 +143,37 @@ class Session:
         with self.lock:
             if request.ask == "trace":
                 return trace_form(
-                    self.traced(request.model, request.text, request.target, request.edits)
+                    self.traced(_of(request), request.text, request.target, request.edits)
                 )
             return {"effects": [*getattr(self, f"_{request.ask}")(request)]}
 
+    def _pipeline(self, model: Chosen) -> Pipeline:
+        """Return a model, with the weights of a checkpoint if it has one."""
+        pipeline = self.pipelines[model.number]
+        if model.checkpoint is None:
+            return pipeline
+        place = self.checkpoints[model.number].get(model.checkpoint)
+        if place is None:
+            raise ConfigError(
+                f"no checkpoint of update {model.checkpoint}; it may have been removed"
+            )
+        found = copy.copy(pipeline)
+        found.bundle = dataclasses.replace(pipeline.bundle, model=copy.deepcopy(pipeline.model))
+        found.model.load_state_dict(load_weights(place), strict=False)
+        return found
+
     def _trace(
-        self, model: int, text: str, target: str | Sequence[int] | None, edits: tuple[Change, ...]
+        self,
+        model: Chosen,
+        text: str,
+        target: str | Sequence[int] | None,
+        edits: tuple[Change, ...],
     ) -> Trace:
         """Return a trace."""
         changes = [self._edit(model, each) for each in edits]
-        return trace(self.pipelines[model], text, target, changes)
+        return trace(self.pipeline(model), text, target, changes)
 
-    def _edit(self, model: int, change: Change) -> Edit:
+    def _edit(self, model: Chosen, change: Change) -> Edit:
         """Return the edit that a change stands for."""
         if isinstance(change, PatchChange):
             other = self.traced(model, change.text, None, ())
@@ -143,29 +187,29 @@ class Session:
 
     def _heads(self, request: Request) -> Iterator[dict[str, Any]]:
         """Yield the effect of each head on the log-probability of the model's own output."""
-        for kind, modules in self.pipelines[request.model].model.attentions().items():
+        for kind, modules in self.pipeline(_of(request)).model.attentions().items():
             for layer, module in enumerate(modules, 1):
                 for head in range(1, module.heads + 1):
-                    place = {"kind": kind, "layer": layer, "head": head}
-                    effect = self._effect(request, HeadChange(edit="off", **place))
-                    yield place | {"effect": effect}
+                    change = HeadChange(edit="off", kind=kind, layer=layer, head=head)
+                    yield self._effect(request, change)
 
     def _states(self, request: Request) -> Iterator[dict[str, Any]]:
         """Yield the effect of each state that comes from another text."""
-        model, stack = request.model, request.stack
+        model, stack = _of(request), request.stack
         own, other = (
             self.traced(model, text, None, ()).states.get(stack, [])
             for text in (request.text, request.other)
         )
         for layer, (mine, theirs) in enumerate(zip(own, other, strict=True)):
             for position in range(min(len(mine), len(theirs))):
-                place = {"stack": stack, "layer": layer, "position": position}
-                change = PatchChange(edit="patch", text=request.other, **place)
-                yield place | {"effect": self._effect(request, change)}
+                change = PatchChange(
+                    edit="patch", text=request.other, stack=stack, layer=layer, position=position
+                )
+                yield self._effect(request, change)
 
-    def _effect(self, request: Request, change: Change) -> float:
-        """Return what a change adds to the log-probability of the output without it, in nats."""
-        place = request.model, request.text
+    def _effect(self, request: Request, change: Change) -> dict[str, Any]:
+        """Return a change, and what it adds to the log-probability of the output, in nats."""
+        place = _of(request), request.text
         before = self.traced(*place, request.target, request.edits)
         given: Any = request.target
         if isinstance(self.pipelines[request.model], Translator) and given is None:
@@ -173,12 +217,18 @@ class Session:
         edits = tuple(each for each in request.edits if not isinstance(each, PrefixChange))
         after = self._trace(*place, given, (*edits, change))
         pairs = zip(after.probabilities, before.probabilities, strict=False)
-        return sum(_log(new) - _log(old) for new, old in pairs)
+        return change.model_dump() | {"effect": sum(_log(new) - _log(old) for new, old in pairs)}
 
 
 def _log(probability: float) -> float:
     """Return the natural logarithm of a probability that may be 0 in float32."""
     return math.log(max(probability, 1e-45))
+
+
+def _checkpoints(place: Path) -> dict[int, Path]:
+    """Return the checkpoints of a run by their updates, oldest first."""
+    found = list_checkpoints(place / CHECKPOINTS) if place.is_dir() else []
+    return {int(each.name.removeprefix("update-")): each for each in found}
 
 
 def _described(name: str, pipeline: Pipeline) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import BundleArgument, DeviceOption
+from crosshead.cli.options import BundleArgument, DeviceOption, ToOption
 from crosshead.cli.terminal import note, put
 
 
@@ -40,6 +40,7 @@ def look(
             help="Port of the page (default: a free one).",
         ),
     ] = 0,
+    to: ToOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Look inside a model in the browser, change it, and see the output change.
@@ -47,19 +48,31 @@ def look(
     The page shows the steps of the search, the attention of every head and its numbers, the beam,
     and what each layer would write. Heads can be removed, edges forbidden, states patched.
     """
+    import torch
+
     from crosshead.addons.look.session import Session
-    from crosshead.cli.arguments import check_outputs
+    from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import UserError
     from crosshead.inspection.saved_page import saved_page
     from crosshead.system.files import atomic_write
     from crosshead.tasks.loading import load
+    from crosshead.tasks.translation.translator import Translator
 
     if save is not None:
         check_outputs({"--save": save}, [], bundle)
         if not text.strip():
             raise UserError("--save needs the text that the page shows: --text")
+    torch.set_num_threads(1)  # the products of one sentence are too small to be shared
     places = [bundle] if second is None else [bundle, second]
-    session = Session({str(place): load(place, device) for place in places})
+    found = {str(place): load(place, device) for place in places}
+    if to is not None and not all(isinstance(each, Translator) for each in found.values()):
+        raise UserError("--to is for models that translate text")
+    session = Session(
+        {
+            place: into(each, to) if isinstance(each, Translator) else each
+            for place, each in found.items()
+        }
+    )
     if save is not None:
         requests = [
             {"ask": ask, "model": model, "text": text}

@@ -1,6 +1,6 @@
 // The view of beam search: the tree of hypotheses, and the outputs that it found.
 
-import { digits, el, shown, svg } from "./dom.mjs";
+import { clipped, digits, el, shown, svg } from "./dom.mjs";
 import { beamTree } from "./state.mjs";
 
 const [WIDE, HIGH] = [112, 40];
@@ -20,18 +20,17 @@ export function drawBeam(page) {
     .map((node) => {
       const from = at(node.step - 1, node.parent);
       const lives = node.best || node.kept;
-      const path = `M${x(from) + WIDE - 34} ${y(from) - 4} C${x(node) - 16} ${y(from) - 4} ${x(from) + WIDE - 26} ${y(node) - 4} ${x(node) - 4} ${y(node) - 4}`;
+      const start = x(from) + 8 + 8 * clipped(from.piece, 9).length;
+      const path = `M${start} ${y(from) - 4} C${x(node) - 16} ${y(from) - 4} ${x(from) + WIDE - 26} ${y(node) - 4} ${x(node) - 4} ${y(node) - 4}`;
       return svg("path", { d: path, class: lives ? "kept" : "pruned", "stroke-opacity": node.best ? 1 : 0.5 });
     });
   const names = nodes.map((node) => {
     const kind = node.best ? "best" : node.kept ? "" : "lost";
-    const letters = [...shown(node.piece)];
-    const text = letters.length > 9 ? `${letters.slice(0, 8).join("")}…` : letters.join("");
     return svg(
       "text",
       { x: x(node), y: y(node), class: kind },
       svg("title", {}, `${shown(node.piece)}: log-probability ${digits(node.log_prob)}`),
-      text,
+      clipped(node.piece, 9),
       svg("tspan", { x: x(node), dy: 13, "font-size": 10 }, digits(node.log_prob, 2)),
     );
   });

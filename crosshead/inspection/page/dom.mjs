@@ -29,9 +29,16 @@ export function math(tag, ...children) {
   return filled(document.createElementNS(MATH, tag), {}, children);
 }
 
-/** Return a piece as people see it. */
+/** Return a piece as people see it: a space is ␣, and a character that cannot be seen is its number. */
 export function shown(piece) {
-  return piece.replaceAll(" ", "␣").replaceAll("\n", "\\n") || "∅";
+  const seen = piece.replace(/[ \u2581]/g, "␣").replaceAll("\n", "\\n");
+  return seen.replace(/\p{C}/gu, (each) => `\\u{${each.codePointAt(0).toString(16)}}`) || "(empty)";
+}
+
+/** Return a piece as people see it, cut off after some letters. */
+export function clipped(piece, most = 16) {
+  const letters = [...shown(piece)];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join("");
 }
 
 /** Return a number with some digits after the point, and a true minus sign. */

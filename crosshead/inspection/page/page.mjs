@@ -10,6 +10,7 @@ import { drawBeam } from "./beam.mjs";
 import { drawLayers } from "./layers.mjs";
 import { drawEffects } from "./effects.mjs";
 import { drawModels } from "./models.mjs";
+import { drawTraining } from "./training.mjs";
 import { clamped, editWords, withEdit } from "./state.mjs";
 
 const VIEWS = [
@@ -19,7 +20,8 @@ const VIEWS = [
   ["beam", "Beam", drawBeam, (trace) => trace.beam?.length],
   ["layers", "Layers", drawLayers, (trace) => trace.lens?.length],
   ["effects", "What matters", drawEffects, (trace) => trace.best],
-  ["models", "Two models", drawModels, (trace, source) => source.models.length > 1 && trace.best],
+  ["training", "Training", drawTraining, (trace, model, live) => live && trace.best && model.checkpoints.length > 1],
+  ["models", "Two models", drawModels, (trace) => source.models.length > 1 && trace.best],
 ];
 
 const find = (id) => document.getElementById(id);
@@ -72,7 +74,7 @@ function draw() {
   if (!trace) return;
   Object.assign(state, clamped(state));
   drawOutput();
-  const views = VIEWS.filter(([, , , has]) => has(trace, source));
+  const views = VIEWS.filter(([, , , has]) => has(trace, page.model, source.live));
   const [name, , drawView] = views.find(([each]) => each === state.view) ?? views[0];
   const buttons = views.map(([each, words]) =>
     el(

@@ -1,6 +1,6 @@
 // Pictures of weights: small maps, large matrices, lines between two texts.
 
-import { el, shown, svg } from "./dom.mjs";
+import { clipped, el, shown, svg } from "./dom.mjs";
 
 function colour(name) {
   const probe = el("canvas").getContext("2d");
@@ -26,11 +26,6 @@ const LABEL = 7.5;
 
 function widest(pieces) {
   return Math.min(140, 16 + LABEL * Math.max(...pieces.map((each) => [...shown(each)].length)));
-}
-
-function clipped(piece) {
-  const letters = [...shown(piece)];
-  return letters.length > 16 ? `${letters.slice(0, 15).join("")}…` : letters.join("");
 }
 
 /**

@@ -1,11 +1,9 @@
 """The web page: its routes and headers, its functions in Node, and the whole in Chromium."""
 
 import hashlib
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from crosshead.addons.serving.scheduler import Limits
 from crosshead.addons.serving.service import Service
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.loopback import Client, running
+from tests.browser import opened, violations
 from tests.conftest import ROOT
 from tests.parameters import mostly_slow
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 PAGE = ROOT / "crosshead" / "addons" / "serving" / "page"
 SHARED = ROOT / "crosshead" / "system" / "page"
 FILES = {path.name: path for folder in (PAGE, SHARED) for path in folder.iterdir()}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +66,6 @@ def test_nothing_else_is_served(client: Client, path: str) -> None:
     assert client.get(path).status == 404
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_file_names_another_server_or_holds_code_in_a_tag(name: str) -> None:
-    text = FILES[name].read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-    assert not re.search(r"https?:|(?:src|href|url)\s*[=(]\s*[\"']?//|@import", text)
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|\beval\b|new Function", text)
-    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text)
-
-
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 def test_the_functions_of_texts() -> None:
     file = Path(__file__).parent / "page" / "text.test.mjs"
@@ -86,48 +76,9 @@ def test_the_functions_of_texts() -> None:
 # What follows drives the page in Chromium.
 
 
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    api = pytest.importorskip("playwright.sync_api", reason="needs Playwright, of the extra `dev`")
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium")
-    with api.sync_playwright() as playwright:
-        # A container has no sandbox for the administrator.
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@contextmanager
-def opened(browser: "Browser", client: Client, path: str = "", **wishes: Any) -> "Iterator[Page]":
-    """The page in a new window; errors in its console fail the test."""
-    complaints: list[str] = []
-    with browser.new_context(**wishes) as context:
-        context.set_default_timeout(20_000)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "console",
-            lambda line: (
-                complaints.append(line.text)
-                if re.search(r"Content Security Policy|\[DOM\]", line.text)
-                else None
-            ),
-        )
-        page.on(
-            "request",
-            lambda request: (
-                None if request.url.startswith(client.address) else complaints.append(request.url)
-            ),
-        )
-        page.goto(client.address + path)
-        yield page
-    assert complaints == []
-
-
 @pytest.fixture
 def page(browser: "Browser", client: Client) -> "Iterator[Page]":
-    with opened(browser, client, viewport={"width": 1280, "height": 800}) as found:
+    with opened(browser, client.address, viewport={"width": 1280, "height": 800}) as found:
         found.locator("#source option").first.wait_for(state="attached")
         yield found
 
@@ -194,7 +145,7 @@ def test_swap_takes_the_translation_along(browser: "Browser", directory: Directo
     both = Directory({
         pair: next(iter(directory.pairs.values())) for pair in (("en", "de"), ("de", "en"))
     })  # fmt: skip
-    with running(both) as client, opened(browser, client) as page:
+    with running(both) as client, opened(browser, client.address) as page:
         page.locator("#source option").first.wait_for(state="attached")
         page.select_option("#source", "en")
         page.fill("#text", "A dog runs.")
@@ -306,7 +257,7 @@ def test_another_file_takes_the_place_of_one_under_way(page: "Page", client: Cli
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_translated_is_told(browser: "Browser", directory: Directory) -> None:
-    with running(directory, Settings(body=2000)) as client, opened(browser, client) as page:
+    with running(directory, Settings(body=2000)) as client, opened(browser, client.address) as page:
         page.locator("#file-section").wait_for()
         said = page.locator("#file-error")
         assert page.locator("#send").is_disabled()  # no file is chosen
@@ -329,7 +280,7 @@ def test_a_file_that_cannot_be_translated_is_told(browser: "Browser", directory:
 @pytest.mark.slow
 def test_a_key_is_asked_for_where_one_is_needed(browser: "Browser", directory: Directory) -> None:
     keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
-    with running(directory, keys=keys) as client, opened(browser, client) as page:
+    with running(directory, keys=keys) as client, opened(browser, client.address) as page:
         page.get_by_label("API key").wait_for()
         page.select_option("#source", "en")
         page.fill("#text", "A dog runs.")
@@ -351,7 +302,7 @@ def test_errors_are_sentences_and_a_busy_server_is_asked_again(
 ) -> None:
     with (
         running(directory, Settings(characters=20), Limits(waiting=0)) as client,
-        opened(browser, client) as page,
+        opened(browser, client.address) as page,
     ):
         page.locator("#source option").first.wait_for(state="attached")
         page.select_option("#source", "en")
@@ -372,7 +323,7 @@ def test_errors_are_sentences_and_a_busy_server_is_asked_again(
 def test_a_server_that_loads_is_asked_until_it_is_ready(
     browser: "Browser", directory: Directory
 ) -> None:
-    with running(None) as client, opened(browser, client) as page:
+    with running(None) as client, opened(browser, client.address) as page:
         said = page.locator("#error")
         until(page, lambda: said.inner_text().startswith("The server is loading its models."))
         client.state.service = Service(client.scheduler, directory)
@@ -383,7 +334,7 @@ def test_a_server_that_loads_is_asked_until_it_is_ready(
 def test_a_server_that_cannot_be_reached_is_asked_again_by_a_button(
     browser: "Browser", client: Client, translator: Translator
 ) -> None:
-    with opened(browser, client, path="/page/base.css") as page:
+    with opened(browser, client.address, path="/page/base.css") as page:
         page.route("**/languages", lambda route: route.abort())
         page.goto(client.address)
         said, again = page.locator("#error"), page.get_by_role("button", name="Try again")
@@ -414,7 +365,7 @@ def test_it_works_where_the_browser_stores_nothing(
     keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
     with (
         running(directory, keys=keys) as client,
-        opened(browser, client, path="/page/base.css") as page,
+        opened(browser, client.address, path="/page/base.css") as page,
     ):
         page.add_init_script(blocked)
         page.goto(client.address)
@@ -458,14 +409,14 @@ def test_a_proxy_may_put_it_under_a_path(page: "Page", client: Client) -> None:
 @pytest.mark.slow
 def test_light_dark_and_the_switch(browser: "Browser", client: Client) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
-    with opened(browser, client, color_scheme="dark") as page:
+    with opened(browser, client.address, color_scheme="dark") as page:
         dark = page.evaluate(colour)
         page.get_by_role("button", name="Light theme").click()  # the label is what it does
         light = page.evaluate(colour)
         assert page.get_by_role("button", name="Dark theme").is_visible() and light != dark
         page.reload()
         assert page.evaluate(colour) == light
-    with opened(browser, client, color_scheme="light") as page:
+    with opened(browser, client.address, color_scheme="light") as page:
         assert page.evaluate(colour) == light
 
 
@@ -473,7 +424,7 @@ def test_light_dark_and_the_switch(browser: "Browser", client: Client) -> None:
 def test_one_pair_on_a_phone(browser: "Browser", directory: Directory) -> None:
     one = Directory({("en", "de"): directory.pairs["en", "de"]})
     phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
-    with running(one) as client, opened(browser, client, **phone) as page:
+    with running(one) as client, opened(browser, client.address, **phone) as page:
         page.locator("#source option").first.wait_for(state="attached")
         reason = page.get_by_text("This server does not translate German to English.")
         assert reason.bounding_box()["height"] > 10  # type: ignore[index]
@@ -488,7 +439,7 @@ def test_one_pair_on_a_phone(browser: "Browser", directory: Directory) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", mostly_slow([320, 390, 1280], [320]))
 def test_no_width_needs_sideways_scrolling(browser: "Browser", client: Client, width: int) -> None:
-    with opened(browser, client, viewport={"width": width, "height": 800}) as page:
+    with opened(browser, client.address, viewport={"width": width, "height": 800}) as page:
         page.locator("#source option").first.wait_for(state="attached")
         page.select_option("#source", "en")
         page.fill("#text", "Two men are walking down a street" + ", and down a street" * 9)
@@ -509,17 +460,6 @@ def test_every_control_has_a_name(page: "Page") -> None:
     assert page.locator("html").get_attribute("lang") == "en" and page.title()
 
 
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
-
-
-def violations(page: "Page") -> list[str]:
-    """What axe-core finds against its rules for WCAG 2.2 A and AA."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
-    rules = {"runOnly": {"type": "tag", "values": WCAG}}
-    found = axe.Axe().run(page, options=rules).response["violations"]
-    return [f"{each['id']}: {node['target']}" for each in found for node in each["nodes"]]
-
-
 def looks(scheme: str, width: int) -> dict[str, Any]:
     """A window; axe-core itself does what the policy of the page forbids."""
     size = {"width": width, "height": 800}
@@ -536,7 +476,7 @@ def test_axe_finds_no_violation_in_six_states_of_the_page(
     keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
     with (
         running(directory, keys=keys) as client,
-        opened(browser, client, **looks(scheme, width)) as page,
+        opened(browser, client.address, **looks(scheme, width)) as page,
     ):
         page.get_by_label("API key").wait_for()
         found["empty"] = violations(page)
@@ -575,7 +515,7 @@ def test_axe_finds_no_violation_on_the_documentation(
     for keys in (None, Keys({})):
         with (
             running(directory, keys=keys) as client,
-            opened(browser, client, path="/docs", **looks(scheme, width)) as page,
+            opened(browser, client.address, path="/docs", **looks(scheme, width)) as page,
         ):
             page.locator("h3").first.wait_for()
             assert violations(page) == []
@@ -583,7 +523,7 @@ def test_axe_finds_no_violation_on_the_documentation(
 
 @pytest.mark.slow
 def test_axe_would_find_a_violation(browser: "Browser", client: Client) -> None:
-    with opened(browser, client, **looks("light", 1280)) as page:
+    with opened(browser, client.address, **looks("light", 1280)) as page:
         page.locator("#source option").first.wait_for(state="attached")
         page.evaluate("document.querySelector('label[for=source]').remove()")
         assert violations(page) == ["select-name: ['#source']"]

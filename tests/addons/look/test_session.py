@@ -1,0 +1,116 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crosshead.addons.look.session import Session
+from crosshead.errors import ConfigError, DataError
+from crosshead.inspection import without_heads
+from crosshead.tasks.translation.translator import Translator
+from tests.inspection.pipelines import CONFIGS, pipeline_of
+
+TEXT = "to be or"
+PAIRS = [name for name, config in CONFIGS.items() if config.task == "translation"]
+
+
+def session(name: str = "transformer") -> Session:
+    return Session({name: pipeline_of(name)})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_architecture_answers(name: str) -> None:
+    own = session(name)
+    [described] = own.models
+    found = own.answer({"ask": "trace", "text": TEXT})
+    assert found["attention"].keys() == described["heads"].keys()
+    effects = own.answer({"ask": "heads", "text": TEXT})["effects"]
+    assert len(effects) == sum(map(sum, described["heads"].values()))
+    for stack, layers in described["stacks"].items():
+        request = {"ask": "states", "text": TEXT, "other": "be or to", "stack": stack}
+        states = own.answer(request)["effects"]
+        assert {each["layer"] for each in states} == set(range(layers + 1))
+        same = own.answer(request | {"other": TEXT})["effects"]
+        assert all(each["effect"] == pytest.approx(0, abs=1e-4) for each in same)
+
+
+@pytest.mark.parametrize("name", ["transformer", "bahdanau"])
+def test_the_effect_of_a_head_is_that_on_the_log_probability(name: str) -> None:
+    own, translator = session(name), pipeline_of(name)
+    assert isinstance(translator, Translator)
+    text = translator(TEXT)
+    target = text if text.strip() else "not"
+    [before] = translator.score([TEXT], [target])
+    request = {"ask": "heads", "text": TEXT, "target": target}
+    for each in own.answer(request)["effects"]:
+        with without_heads(translator, [(each["layer"], each["head"])], each["kind"]):
+            [after] = translator.score([TEXT], [target])
+        expected = sum(after.piece_log_probs) - sum(before.piece_log_probs)
+        assert each["effect"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"edit": "off", "kind": "cross", "layer": 1, "head": 2},
+        {"edit": "uniform", "kind": "encoder", "layer": 2},
+        {"edit": "diagonal", "kind": "decoder", "layer": 1, "head": 1},
+        {"edit": "edge", "kind": "cross", "layer": 3, "query": 0, "key": 0},
+        {"edit": "patch", "text": "be or to", "stack": "encoder", "layer": 1, "position": 0},
+    ],
+)
+def test_a_change_changes_the_numbers_and_nothing_else(change: dict[str, Any]) -> None:
+    own = session()
+    request = {"ask": "trace", "text": TEXT, "target": "not"}
+    before = own.answer(request)["probabilities"]
+    assert own.answer(request | {"edits": [change]})["probabilities"] != before
+    assert own.answer(request)["probabilities"] == before
+
+
+def test_a_prefix_begins_the_output() -> None:
+    own = session()
+    best = own.answer({"ask": "trace", "text": TEXT})["best"][0]
+    [_, (piece, _, number), *_] = best
+    change = {"edit": "prefix", "ids": [number]}
+    assert own.answer({"ask": "trace", "text": TEXT, "edits": [change]})["target"][0] == piece
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], "expected an object"),
+        ({"ask": "trace"}, "text"),
+        ({"ask": "nothing", "text": TEXT}, "ask"),
+        ({"ask": "trace", "text": TEXT, "model": 1}, "no model 1"),
+        ({"ask": "trace", "text": TEXT, "checkpoint": 7}, "no checkpoint of update 7"),
+        ({"ask": "trace", "text": "a" * 5000}, "text"),
+        ({"ask": "trace", "text": TEXT, "edits": [{"edit": "prefix", "ids": [999]}]}, "id 999"),
+        (
+            {"ask": "trace", "text": TEXT, "edits": [{"edit": "off", "kind": "cross", "layer": 9}]},
+            "no layer 9",
+        ),
+        ({"ask": "trace", "text": TEXT, "edits": [{"edit": "x"}]}, "edits"),
+    ],
+)
+def test_wrong_requests_have_one_line_of_advice(values: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as raised:
+        session().answer(values)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_text_is_no_text() -> None:
+    with pytest.raises(DataError, match="empty"):
+        session().answer({"ask": "trace", "text": " "})
+
+
+def test_the_weights_of_a_checkpoint_are_used(tmp_path: Path, monkeypatch: Any) -> None:
+    pipeline = pipeline_of("transformer")
+    (tmp_path / "checkpoints" / "update-00000007").mkdir(parents=True)
+    other = {name: torch.zeros_like(each) for name, each in pipeline.model.state_dict().items()}
+    monkeypatch.setattr("crosshead.addons.look.session.load_weights", lambda place: other)
+    own = Session({str(tmp_path): pipeline})
+    assert own.models[0]["checkpoints"] == [7]
+    request = {"ask": "trace", "text": TEXT, "target": "not"}
+    probabilities = own.answer(request | {"checkpoint": 7})["probabilities"]
+    assert probabilities == pytest.approx([probabilities[0]] * len(probabilities))
+    assert own.answer(request)["probabilities"] != pytest.approx(probabilities)
