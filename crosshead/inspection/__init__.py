@@ -4,6 +4,7 @@ from crosshead.extensions import imported_at_use
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.drawing import draw_attention
 from crosshead.inspection.edits import ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
+from crosshead.inspection.head_measures import HeadMeasures, draw_heads, measure_heads
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import AttentionWeights, attention_weights, record_attention
 from crosshead.inspection.trace import Difference, Trace, trace
@@ -24,6 +25,7 @@ __all__ = [
     "Difference",
     "ForbiddenEdge",
     "GivenWeights",
+    "HeadMeasures",
     "HeadOff",
     "ImageAttention",
     "Patch",
@@ -32,11 +34,13 @@ __all__ = [
     "attention_rollout",
     "attention_weights",
     "draw_attention",
+    "draw_heads",
     "draw_image_attention",
     "draw_mask",
     "draw_word_maps",
     "grounding",
     "image_attention",
+    "measure_heads",
     "record_attention",
     "trace",
     "without_heads",

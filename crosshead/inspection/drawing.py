@@ -13,6 +13,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.labels import Labels, labels_of
 from crosshead.inspection.picture_maps import PictureMaps, draw_maps
 from crosshead.inspection.record import NAMES, AttentionWeights, attention_weights, numbered
+from crosshead.inspection.saved_page import page_of
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.tasks.pipeline import Pipeline
@@ -33,6 +34,9 @@ COUNTED = (
     "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
     "the pieces."
 )
+
+PAGE = ".html"
+"""The suffix of a page."""
 
 TAUGHT = "\n(taught by a word aligner)"
 """The mark of the head that guided alignment has trained."""
@@ -117,14 +121,21 @@ def draw_attention_of(
     Pipelines whose attention has another picture register a function of their own.
     """
     found = attention_weights(pipeline, text, target=target, kind=kind)
+    if path.suffix.lower() == PAGE:
+        if layer is not None or head is not None:
+            raise ConfigError(f"{path}: a page shows every head; leave the layer and the head out")
+        atomic_write(path, page_of(found).encode())
+        return NAMES[found.kind]
     draw_attention(found, layer=layer, head=head, path=path, scale=scale)
     return NAMES[found.kind]
 
 
-def check_picture(path: Path) -> None:
-    """Raise `ConfigError` if the suffix of `path` is no supported picture format."""
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"{path}: expected the name of a picture to end in .png, .svg or .pdf")
+def check_picture(path: Path, *others: str) -> None:
+    """Raise `ConfigError` if the suffix of `path` is no picture format, and none of the others."""
+    suffixes = (".png", ".svg", ".pdf", *others)
+    if path.suffix.lower() not in suffixes:
+        listed = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise ConfigError(f"{path}: expected the name of a picture to end in {listed}")
 
 
 def save(path: Path | str | None, figure: Any) -> Any:

@@ -108,6 +108,12 @@ class AttentionWeights:
     pixels: np.ndarray | None = None
     supervised: "Supervised | None" = None
 
+    def _repr_html_(self) -> str:
+        """Return the page of this attention, for a notebook."""
+        from crosshead.inspection.saved_page import frame_of
+
+        return frame_of(self)
+
 
 class Supervised(NamedTuple):
     """The head that guided alignment has trained: a word aligner has taught its weights.

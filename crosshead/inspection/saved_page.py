@@ -2,11 +2,15 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from crosshead.inspection.forms import trace_form, weights_form
+from crosshead.inspection.record import AttentionWeights
+from crosshead.inspection.trace import Trace
 from crosshead.system.web import page_files
 
 _IMPORT = re.compile(r'^import [^;]* from "\./(\w+\.mjs)";\n', re.MULTILINE)
@@ -42,6 +46,25 @@ def saved_page(
     )
     page = re.sub(r"<link [^>]*>\n|<script [^>]*></script>\n", "", parts["look.html"])
     return page.replace("<title>", head + "<title>").replace("</body>", tail + "</body>")
+
+
+def page_of(found: Trace | AttentionWeights) -> str:
+    """Return the page that shows one trace, or attention weights alone."""
+    if isinstance(found, Trace):
+        form, pieces, translates = trace_form(found), found.source or found.read, bool(found.found)
+    else:
+        form, pieces, translates = weights_form(found), found.keys, False
+    text = "".join(pieces).replace("\u2581", " ").removesuffix("</s>").strip()
+    model = {"name": "", "shape": "", "translates": translates}
+    answer = {"request": {"ask": "trace", "text": text}, "answer": form}
+    return saved_page([model | {"heads": {}, "stacks": {}, "checkpoints": []}], text, [answer])
+
+
+def frame_of(found: Trace | AttentionWeights) -> str:
+    """Return the page as an element of a notebook, apart from the rest of it."""
+    page = html.escape(page_of(found))
+    style = "width: 100%; height: 40rem; border: 0"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
 
 def _joined(parts: dict[str, str], name: str, done: set[str]) -> str:

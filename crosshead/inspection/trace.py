@@ -152,6 +152,12 @@ class Trace:
         """
         return torch.stack([layer.weights for layer in self.attention[kind]])
 
+    def _repr_html_(self) -> str:
+        """Return the page of this trace, for a notebook."""
+        from crosshead.inspection.saved_page import frame_of
+
+        return frame_of(self)
+
     def __sub__(self, other: "Trace") -> "Difference":
         """Return what differs from another trace of as many pieces."""
         if (self.source, self.read) != (other.source, other.read):

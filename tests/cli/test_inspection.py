@@ -88,7 +88,7 @@ def test_what_cannot_be_is_one_line(saved: Path, tmp_path: Path, refused: Refuse
     assert "it has heads 1 to 4" in said("transformer", *target, "--layer", 1, "--head", 5)
     assert "does not translate" in said("encoder", *target)
     assert "the text is empty" in said("transformer", text=" ")
-    assert ".png, .svg or .pdf" in said("transformer", *target, out="a.gif")
+    assert ".png, .svg, .pdf or .html" in said("transformer", *target, out="a.gif")
     assert "make the directory" in said("language", out="missing/a.png")
     assert "Missing option '--out'" in refused("attention", BUNDLE, "One.")
     assert "no such directory" in refused("attention", tmp_path / "b", "a", "--out", "a.png")
@@ -107,3 +107,25 @@ def test_a_missing_matplotlib_is_one_line(
 def test_help_has_examples(capfd: pytest.CaptureFixture[str]) -> None:
     said = output_of(["attention", "--help"], capfd)
     assert "crosshead attention runs/en-de 'A dog runs.' --out attention.png" in said
+
+
+def test_a_page_shows_every_head(
+    tmp_path: Path, refused: Refused, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.html"
+    output_of(["attention", BUNDLE, "Seven eight.", "--out", out], capfd)
+    assert "Content-Security-Policy" in out.read_text("utf-8")
+    said = refused("attention", BUNDLE, "One.", "--out", out, "--layer", 1)
+    assert "a page shows every head" in said
+
+
+def test_heads_are_measured_on_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("one two\nthree\n")
+    target.write_text("eins zwei\ndrei\n")
+    files = ["heads", BUNDLE, "--source", source, "--target", target]
+    head, *rows = output_of([*files, "--bleu", "--plot", tmp_path / "a.png"], capfd).splitlines()
+    assert head.split() == ["kind", "layer", "head", "entropy", "distance", "loss", "bleu"]
+    assert {row.split()[0] for row in rows} == {"cross", "encoder", "decoder"}
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert len(output_of(files, capfd).splitlines()) == len(rows) + 1

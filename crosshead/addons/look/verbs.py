@@ -76,7 +76,7 @@ def look(
     if save is not None:
         requests = [
             {"ask": ask, "model": model, "text": text}
-            for model in range(len(places))
+            for model in range(len(session.models))
             for ask in ("trace", "heads")
         ]
         answers = [{"request": each, "answer": session.answer(each)} for each in requests]

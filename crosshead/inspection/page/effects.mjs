@@ -2,7 +2,7 @@
 
 import { choice, digits, el } from "./dom.mjs";
 import { largeMap } from "./pictures.mjs";
-import { KINDS } from "./state.mjs";
+import { KINDS, effectsOf } from "./state.mjs";
 
 function headTable(page, effects, kind) {
   const own = effects.filter((each) => each.kind === kind);
@@ -26,10 +26,9 @@ function headTable(page, effects, kind) {
 }
 
 function heads(page) {
-  const { model, text, edits } = page.state;
   const place = el("div", { class: "stack" }, el("p", { role: "status" }, "Computing the output without each head…"));
   page.source
-    .ask({ ask: "heads", model, text, edits })
+    .ask(effectsOf(page))
     .then(({ effects }) => {
       const kinds = [...new Set(effects.map((each) => each.kind))];
       place.replaceChildren(...kinds.map((kind) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": KINDS[kind] }, headTable(page, effects, kind))));

@@ -3,7 +3,7 @@
 import { choice, digits, el, shown } from "./dom.mjs";
 import { part } from "./tensor.mjs";
 import { largeMap, lines, scaleBar, smallMap } from "./pictures.mjs";
-import { KINDS, isTaught } from "./state.mjs";
+import { KINDS, effectsOf, isTaught } from "./state.mjs";
 
 /** Return the choice of the kind of attention. */
 export function kindChoice(page) {
@@ -38,7 +38,7 @@ function matters(page) {
   const place = { kind, layer, head };
   const says = el("p", { id: "matters", role: "status" }, "Computing what this head does…");
   page.source
-    .ask({ ask: "heads", model: page.state.model, text: page.state.text, edits: page.state.edits })
+    .ask(effectsOf(page))
     .then(({ effects }) => {
       const found = effects.find((each) => each.kind === kind && each.layer === layer && each.head === head);
       const word = found.effect < 0 ? "loses" : "gains";
@@ -88,6 +88,6 @@ export function drawHeads(page) {
         can ? el("p", { class: "hint" }, "Select a cell to forbid this edge.") : "",
       ),
     ),
-    trace.best ? matters(page) : "",
+    page.source.has(effectsOf(page)) ? matters(page) : "",
   );
 }

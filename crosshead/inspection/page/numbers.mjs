@@ -76,16 +76,14 @@ function table(found, row, tensors, head) {
 /** Return the view. */
 export function drawNumbers(page) {
   const { trace, kind, layer, head, query, preset = "model" } = page.state;
-  const whole = Object.values(trace.attention)[0]?.layers[0]?.query;
   const presets = Object.entries(PRESETS).map(([name, each]) => [name, each.name]);
-  const from = preset === "model" && !whole ? presets[0][0] : preset;
-  const example = PRESETS[from];
+  const example = PRESETS[preset];
   const found = example ?? trace.attention[kind];
   const tensors = example ? example.layer : found.layers[layer - 1];
   const number = example ? 0 : head - 1;
   const at = Math.min(query, found.queries.length - 1);
   const row = rowOf(tensors, number, at);
-  const top = [choice("Example", [...(whole ? [["model", "this model"]] : []), ...presets], from, (value) => page.set({ preset: value, query: 0 }))];
+  const top = [choice("Example", [["model", "this model"], ...presets], preset, (value) => page.set({ preset: value, query: 0 }))];
   if (!example) {
     top.push(
       kindChoice(page),

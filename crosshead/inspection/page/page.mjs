@@ -11,15 +11,15 @@ import { drawLayers } from "./layers.mjs";
 import { drawEffects } from "./effects.mjs";
 import { drawModels } from "./models.mjs";
 import { drawTraining } from "./training.mjs";
-import { clamped, editWords, withEdit } from "./state.mjs";
+import { clamped, editWords, effectsOf, withEdit } from "./state.mjs";
 
 const VIEWS = [
   ["steps", "Step by step", drawSteps, (trace) => trace.best],
   ["heads", "Heads", drawHeads, (trace) => Object.keys(trace.attention).length],
-  ["numbers", "Numbers", drawNumbers, () => true],
+  ["numbers", "Numbers", drawNumbers, (trace) => Object.values(trace.attention)[0]?.layers[0].query],
   ["beam", "Beam", drawBeam, (trace) => trace.beam?.length],
   ["layers", "Layers", drawLayers, (trace) => trace.lens?.length],
-  ["effects", "What matters", drawEffects, (trace) => trace.best],
+  ["effects", "What matters", drawEffects, () => source.has(effectsOf(page))],
   ["training", "Training", drawTraining, (trace, model, live) => live && trace.best && model.checkpoints.length > 1],
   ["models", "Two models", drawModels, (trace) => source.models.length > 1 && trace.best],
 ];
@@ -70,7 +70,8 @@ async function look() {
 
 function draw() {
   const { trace } = state;
-  for (const id of ["output", "tabs", "panel"]) find(id).hidden = !trace;
+  for (const id of ["tabs", "panel"]) find(id).hidden = !trace;
+  find("output").hidden = !trace?.best;
   if (!trace) return;
   Object.assign(state, clamped(state));
   drawOutput();
@@ -145,7 +146,7 @@ async function start() {
   if (!source.live) {
     find("text").readOnly = true;
     find("go").hidden = true;
-    find("source").textContent = "This page is a saved one: it shows what crosshead has recorded, and reaches no server.";
+    find("source").textContent = "This page shows what crosshead has recorded, and reaches no server.";
   }
   await look();
 }

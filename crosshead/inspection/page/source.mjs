@@ -15,7 +15,7 @@ export async function server() {
     const headers = { "Content-Type": "application/json" };
     return answerOf(await fetch("ask", { method: "POST", headers, body: JSON.stringify(request) }));
   };
-  return { models, text, ask, live: true };
+  return { models, text, ask, has: () => true, live: true };
 }
 
 /** Return a request without what has its default, as text that equal requests share. */
@@ -32,7 +32,7 @@ export function recording({ models, text, answers }) {
     if (!answer) throw new Error("this saved page holds no answer to that; open the model with crosshead look");
     return answer;
   };
-  return { models, text, ask, live: false };
+  return { models, text, ask, has: (request) => known.has(key(request)), live: false };
 }
 
 /** Return a source that keeps the latest answers, with tensors unpacked. */

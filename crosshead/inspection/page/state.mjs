@@ -53,6 +53,11 @@ export function clamped({ trace, kind, layer, head, query, step }) {
   };
 }
 
+/** Return the request for the effect of each head. */
+export function effectsOf({ state: { model, text, edits } }) {
+  return { ask: "heads", model, text, edits };
+}
+
 /** Return whether a head is the one that a word aligner has taught. */
 export function isTaught(supervised, kind, layer, head) {
   return Boolean(supervised) && supervised.kind === kind && supervised.layer === layer && supervised.head === head;

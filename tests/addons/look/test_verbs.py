@@ -1,0 +1,44 @@
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, Refused, output_of
+
+
+def test_a_saved_page_holds_the_trace_of_each_model(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.html"
+    command = ["look", BUNDLE, BUNDLE, "--text", "one two", "--save", out]
+    assert str(out) in output_of(command, capfd)
+    [data] = re.findall(r'id="recorded">(.*?)</script>', out.read_text("utf-8"), re.DOTALL)
+    asked = [each["request"]["ask"] for each in json.loads(data)["answers"]]
+    assert asked.count("trace") >= 1 and list(tmp_path.iterdir()) == [out]
+
+
+def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
+    assert "--text" in refused("look", BUNDLE, "--save", tmp_path / "a.html")
+    assert "no such directory" in refused("look", tmp_path / "b")
+    assert "is the model" in refused(
+        "look", BUNDLE, "--text", "a", "--save", BUNDLE / "config.json"
+    )
+
+
+def test_the_page_is_served_until_ctrl_c() -> None:
+    program = [sys.executable, "-m", "crosshead", "look", str(BUNDLE), "--text", "one"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        [address] = re.findall(r"http://[\d.:]+/", process.stderr.readline())
+        with urllib.request.urlopen(address, timeout=20) as page:
+            assert b"Look inside" in page.read()
+        busy = address.split(":")[-1].strip("/")
+        assert run(["look", str(BUNDLE), "--port", busy]) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
