@@ -27,10 +27,11 @@ PUBLIC = {
         "multi_bleu", "perplexity", "text_scores",
     ],
     "crosshead.inspection": [
-        "AttentionWeights", "Difference", "ForbiddenEdge", "GivenWeights", "HeadOff", "Patch",
-        "Prefix", "Trace", "trace", "ImageAttention", "attention_rollout", "attention_weights",
-        "draw_attention", "draw_image_attention", "draw_mask", "draw_word_maps", "grounding",
-        "image_attention", "record_attention", "without_heads", "word_maps",
+        "AttentionWeights", "Difference", "ForbiddenEdge", "GivenWeights", "HeadMeasures",
+        "HeadOff", "ImageAttention", "Patch", "Prefix", "Trace", "attention_rollout",
+        "attention_weights", "draw_attention", "draw_heads", "draw_image_attention", "draw_mask",
+        "draw_word_maps", "grounding", "image_attention", "measure_heads", "record_attention",
+        "trace", "without_heads", "word_maps",
     ],
     "crosshead.attention.masks": [
         "EvaluatedMask", "Mask", "allowed", "causal", "dilated", "documents", "fixed",

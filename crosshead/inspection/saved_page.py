@@ -21,10 +21,8 @@ def saved_page(
 ) -> str:
     """Return the page as one HTML file that reaches no server.
 
-    Args:
-        models: The descriptions of the models, as the server gives them.
-        text: The text.
-        answers: What the page shows: each a `request` and its `answer`.
+    It shows models, as the server describes them, and a text. Each answer has its `request` and its
+    `answer`.
     """
     parts = {name: each.content.decode() for name, each in page_files(__package__).items()}
     script = _joined(parts, "page.mjs", set())

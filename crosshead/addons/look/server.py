@@ -14,13 +14,7 @@ LARGEST = 2**20
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page and the answers of a session on 127.0.0.1.
-
-    Args:
-        session: The models.
-        port: The port; 0 takes a free one.
-        text: The text that the page shows first, or an empty one.
-    """
+    """Serves the page, with a text to begin with, and the answers of a session on 127.0.0.1."""
 
     daemon_threads = True
 

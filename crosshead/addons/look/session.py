@@ -105,9 +105,6 @@ class Session:
     """Models that the page looks into, by their places.
 
     The checkpoints of a run beside a model belong to it.
-
-    Args:
-        pipelines: The pipelines of models of text.
     """
 
     def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
@@ -126,15 +123,7 @@ class Session:
         self.pipeline = lru_cache(maxsize=4)(self._pipeline)
 
     def answer(self, values: Any) -> dict[str, Any]:
-        """Answer a request.
-
-        Args:
-            values: The values of a `Request`.
-
-        Raises:
-            ConfigError: If a value is wrong, or does not fit the model.
-            DataError: If the text is empty or too long for the model.
-        """
+        """Answer the values of a `Request`; raise `UserError` if they do not fit the model."""
         if not isinstance(values, dict):
             raise ConfigError(f"expected an object, found {type(values).__name__}")
         request = validate(Request, values)

@@ -35,11 +35,11 @@ export function rowOf({ query, key, value, scores, mask, weights }, head, at) {
   for (let k = 0; k < keys; k += 1) part(value, head, k).forEach((each, i) => (context[i] += weights.data[(head * query.shape[1] + at) * keys + k] * each));
   const scaled = products.map((each) => each / Math.sqrt(width));
   const isScaledDot = scaled.every((each, k) => !allowed[k] || Math.abs(each - own[k]) < 1e-3 * (1 + Math.abs(own[k])));
-  return { q, products, scaled, scores: own, allowed, softmax: found, weights: Array.from(part(weights, head, at)), context, width, isScaledDot };
+  return { q, products, scaled, scores: own, allowed, softmax: found, unscaled: softmax(products, allowed), weights: Array.from(part(weights, head, at)), context, width, isScaledDot };
 }
 
 function table(found, row, tensors, head) {
-  const names = row.isScaledDot ? ["q·k", `q·k / √${row.width}`, "weight"] : ["score", "weight"];
+  const names = row.isScaledDot ? ["q·k", `q·k / √${row.width}`, "weight", "weight without the √"] : ["score", "weight"];
   const columns = ["Key", ...names, "value v", "weight · v"];
   const rows = found.keys.map((piece, k) => {
     const value = part(tensors.value, head, k);
@@ -52,6 +52,7 @@ function table(found, row, tensors, head) {
       el("th", { scope: "row" }, shown(piece)),
       numbers.map((each) => el("td", { class: row.allowed[k] ? "" : "hidden" }, digits(each))),
       weight,
+      row.isScaledDot ? el("td", { class: "hidden" }, digits(row.unscaled[k])) : "",
       el("td", { class: "text" }, vectorWords(value)),
       el("td", { class: "text" }, vectorWords(value.map((each) => each * row.weights[k]))),
     );
@@ -60,10 +61,10 @@ function table(found, row, tensors, head) {
     "tr",
     {},
     el("th", { scope: "row" }, "Sum"),
-    el("td", { colspan: names.length - 1 }, ""),
+    el("td", { colspan: row.isScaledDot ? 2 : 1 }, ""),
     el("td", {}, digits(row.weights.reduce((a, b) => a + b, 0))),
-    el("td", {}, ""),
-    el("td", { class: "text" }, vectorWords(row.context, 8)),
+    el("td", { colspan: row.isScaledDot ? 2 : 1 }, ""),
+    el("td", { class: "text" }, vectorWords(row.context)),
   );
   return el(
     "table",

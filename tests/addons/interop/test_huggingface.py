@@ -17,8 +17,11 @@ from crosshead.addons.interop.huggingface import HUGGINGFACE, LoadedMarian
 from crosshead.addons.interop.imports.huggingface import read
 from crosshead.addons.interop.verify import compare_export, free_specials, source_ids
 from crosshead.errors import ConfigError
+from crosshead.inspection import attention_weights
 from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.translation.translator import Translator
+from crosshead.vocabulary import EOS
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.imports import marian_directories as marian
 from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
@@ -164,6 +167,28 @@ def test_import_and_export_give_the_same_files(tmp_path: Path, separate: bool) -
     others = ("max_position_embeddings", "forced_eos_token_id", "torch_dtype")
     for key in right.keys() & left.keys() - {*others}:
         assert left[key] == right[key], key
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_other_tools_read_the_same_attention(norm: str, tmp_path: Path) -> None:
+    """They draw the weights that transformers returns, as BertViz does."""
+    translator = Translator(small_bundle({"norm": norm}))
+    HUGGINGFACE.write(translator.bundle, "float32", tmp_path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+        tmp_path, attn_implementation="eager"
+    )
+    source, target = TEXT["source"][0], TEXT["target"][0]
+    [(ids, given)] = translator.examples([source], [target])
+    start = model.config.decoder_start_token_id
+    found = model(
+        input_ids=torch.tensor([[*ids, EOS]]), decoder_input_ids=torch.tensor([[start, *given]]),
+        output_attentions=True,
+    )  # fmt: skip
+    for kind in ("cross", "encoder", "decoder"):
+        text = None if kind == "encoder" else target
+        own = attention_weights(translator, source, target=text, kind=kind)
+        theirs = torch.stack([each[0] for each in found[f"{kind}_attentions"]])
+        torch.testing.assert_close(theirs, own.weights, atol=1e-5, rtol=0)
 
 
 def test_the_tokenizer_beside_it_is_enough_to_translate(tmp_path: Path) -> None:

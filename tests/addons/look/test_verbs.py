@@ -26,7 +26,7 @@ def test_a_saved_page_holds_the_trace_of_each_model(
 def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
     assert "--text" in refused("look", BUNDLE, "--save", tmp_path / "a.html")
     assert "no such directory" in refused("look", tmp_path / "b")
-    assert "is the model" in refused(
+    assert "is a file of the model" in refused(
         "look", BUNDLE, "--text", "a", "--save", BUNDLE / "config.json"
     )
 
