@@ -53,9 +53,9 @@ export function clamped({ trace, kind, layer, head, query, step }) {
   };
 }
 
-/** Return the request for the effect of each head. */
-export function effectsOf({ state: { model, text, edits } }) {
-  return { ask: "heads", model, text, edits };
+/** Return the request for the effect of each head of the unchanged model. */
+export function effectsOf({ state: { model, text } }) {
+  return { ask: "heads", model, text };
 }
 
 /** Return whether a head is the one that a word aligner has taught. */
