@@ -31,7 +31,7 @@ PUBLIC = {
         "HeadOff", "ImageAttention", "Patch", "Prefix", "Trace", "attention_rollout",
         "attention_weights", "draw_attention", "draw_heads", "draw_image_attention", "draw_mask",
         "draw_word_maps", "grounding", "image_attention", "measure_heads", "record_attention",
-        "trace", "without_heads", "word_maps",
+        "trace", "without_heads", "word_maps", "draw_model", "draw_positions",
     ],
     "crosshead.attention.masks": [
         "EvaluatedMask", "Mask", "allowed", "causal", "dilated", "documents", "fixed",

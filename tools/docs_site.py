@@ -6,16 +6,25 @@
 - Links between files of the repository become links between pages. A link to a module, such as
   `../crosshead/attention/attend.py#attend`, leads to that name in the reference. If the reference
   has no such name, MkDocs warns, and `make docs` fails.
+- A page that would load a script, a style or a picture from another server fails the build.
 """
+
+import re
 
 import griffe
 from docs_pages import PAGES, ROOT, navigation, reference, relinked
 from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from crosshead.recipe.reference import reference as keys_of_recipes
+
+ELSEWHERE = re.compile(
+    r"<(?:script|img|iframe|link rel=.?stylesheet)[^>]*(?:src|href)=.?https?://[^>]*"
+)
+"""A part that a browser loads from another server."""
 
 
 class ModuleState(griffe.Extension):
@@ -59,3 +68,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == "configuration.md":
         markdown += f"\n## Every key\n\n```text\n{keys_of_recipes()}```\n"
     return relinked(markdown, page.file.src_uri)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
+    """Raise `PluginError` if a browser would load a part of the page from another server."""
+    if found := ELSEWHERE.search(output):
+        raise PluginError(
+            f"{page.file.src_uri}: {found[0]}> loads from another server; add the file"
+        )

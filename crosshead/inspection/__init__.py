@@ -6,6 +6,8 @@ from crosshead.inspection.drawing import draw_attention
 from crosshead.inspection.edits import ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
 from crosshead.inspection.head_measures import HeadMeasures, draw_heads, measure_heads
 from crosshead.inspection.mask_drawing import draw_mask
+from crosshead.inspection.model_drawing import draw_model
+from crosshead.inspection.position_drawing import draw_positions
 from crosshead.inspection.record import AttentionWeights, attention_weights, record_attention
 from crosshead.inspection.trace import Difference, Trace, trace
 
@@ -37,6 +39,8 @@ __all__ = [
     "draw_heads",
     "draw_image_attention",
     "draw_mask",
+    "draw_model",
+    "draw_positions",
     "draw_word_maps",
     "grounding",
     "image_attention",

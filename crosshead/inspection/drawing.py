@@ -31,8 +31,8 @@ WIDE_PICTURE, LARGEST_GRID = 13.0, 30.0
 pieces are counted instead of named."""
 
 COUNTED = (
-    "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
-    "the pieces."
+    "Too many pieces to name in a grid, so the axes count them.\n"
+    "Draw one layer and one head to see the pieces."
 )
 
 PAGE = ".html"

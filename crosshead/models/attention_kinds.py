@@ -45,7 +45,8 @@ class PositionKind(NamedTuple):
 
     added: Callable[["StackConfig"], nn.Module] | None = None
     """Builds the module whose vectors are added to embeddings: called with the first position and
-    the number of positions, it returns them as `T D`."""
+    the number of positions, it returns them as `T D`. In a running batch of a server, the first
+    position is a tensor with one of each row, and the vectors are `N T D`."""
     attention: AttentionPositions | None = None
     """Builds the parts of self-attention in which positions act."""
     scores: frozenset[str] | None = None

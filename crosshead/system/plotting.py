@@ -1,8 +1,8 @@
 """Pictures with matplotlib, which is imported when a picture is drawn."""
 
 import io
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from crosshead.errors import UserError
@@ -37,8 +37,12 @@ def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
 
 
 @drawing()
-def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Find installed fonts for characters that the default font lacks."""
+def families_for(characters: Collection[str]) -> tuple[list[str], set[str]]:
+    """Find installed fonts for characters that the default font lacks.
+
+    matplotlib keeps a list of fonts. Fonts that were installed later are read if a character needs
+    them.
+    """
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, fontManager
 
@@ -54,7 +58,21 @@ def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
             if found and findfont(FontProperties(family=entry.name)) == entry.fname:
                 families.append(entry.name)
                 missing -= found
+    if missing and _has_new_fonts():
+        return families_for(characters)
     return families, missing
+
+
+def _has_new_fonts() -> bool:
+    """Add fonts that matplotlib's list lacks, and return True if there are any."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    count = len(fontManager.ttflist)
+    for path in set(findSystemFonts()) - known:
+        with suppress(OSError, RuntimeError):  # matplotlib cannot read some fonts
+            fontManager.addfont(path)
+    return len(fontManager.ttflist) > count
 
 
 def _glyphs(font: str) -> set[str]:

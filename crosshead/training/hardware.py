@@ -91,14 +91,14 @@ def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
     """Raise `UserError` if modules of other packages do not compute in the precision."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         names = " or ".join(sorted(set(_added(model))))
         if not names or machine.dtype == torch.float32 or not _OF_TYPES.search(str(error)):
             raise
         raise UserError(
-            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): it "
-            "has to make its tensors in the type of its arguments or weights, and return them in "
-            f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
+            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): its "
+            "weights have this type, so make its tensors in this type too, or convert both to "
+            f"float32; or train in float32 ({setting('train.precision', has_flag=True)})"
         ) from error
 
 

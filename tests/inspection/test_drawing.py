@@ -113,6 +113,15 @@ def test_a_grid_too_large_to_name_its_pieces_counts_them_and_says_so(tmp_path: P
     assert any("Too many pieces to name" in text for text in said)
 
 
+def test_the_note_below_a_narrow_grid_is_whole() -> None:
+    figure = draw_attention(weights(16, 2, ["p"] * 80, ["k"]))
+    figure.draw_without_rendering()
+    [note] = [text for text in figure.texts if "source piece" in text.get_text()]
+    assert "Too many pieces" in note.get_text()
+    place = note.get_window_extent()
+    assert 0 <= place.x0 < place.x1 <= figure.bbox.width
+
+
 def test_layers_with_one_head_are_named_without_it(tmp_path: Path) -> None:
     said = texts(tmp_path, weights(5, 1, ["a", "b"]))
     assert [text for text in said if text.startswith("layer")] == [

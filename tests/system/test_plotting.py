@@ -81,6 +81,20 @@ def test_a_font_is_found_for_what_the_usual_one_lacks() -> None:
     rendered(figure)  # a glyph that is missing would be a warning
 
 
+def test_a_font_is_found_that_is_newer_than_the_list_of_matplotlib(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    later = [entry for entry in manager.ttflist if entry.name == "STIXGeneral"]
+    earlier = [entry for entry in manager.ttflist if not entry.name.startswith("STIX")]
+    monkeypatch.setattr(manager, "ttflist", earlier)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [entry.fname for entry in later])
+    families, missing = families_for("Ⓐ")
+    assert families[-1] == "STIXGeneral" and not missing
+
+
 def test_characters_that_no_font_has_are_named() -> None:
     families, missing = families_for("a\U0001f6d8\ufdd0")  # the second is no character
     assert "\ufdd0" in missing and "a" not in missing

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.errors import UserError
-from crosshead.models.attention_kinds import SCORES
+from crosshead.models.attention_kinds import POSITIONS, SCORES, PositionKind
 from crosshead.recipe.compose import compose
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import load_bundle
@@ -125,6 +125,28 @@ class Mixed(nn.Module):
 def mixed(query: Tensor, key: Tensor, relative: object) -> Tensor:
     """A score that is a function, and multiplies in float32."""
     return Mixed()(query, key, relative)
+
+
+class Counting(nn.Module):
+    """Positions from a recurrence, which raises `ValueError` if it gets another type."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(1, d_model)
+
+    def forward(self, start: int, length: int) -> Tensor:
+        return self.rnn(torch.arange(start, start + length).float()[:, None])[0]
+
+
+def test_added_positions_that_do_not_compute_in_the_precision_are_named(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = PositionKind(added=lambda config: Counting(config.d_model))
+    monkeypatch.setitem(POSITIONS, "counting", kind)
+    data = {"data": {"source": str(text / "en"), "target": str(text / "de")}}
+    given = [*SMALL, "max_updates=1", "positions=counting", "precision=bfloat16"]
+    with pytest.raises(UserError, match=r"^Counting does not compute in bfloat16 .*--precision"):
+        train(compose(flags=data, assignments=given), tmp_path / "run")
 
 
 @pytest.mark.parametrize("made", [Mixed(), mixed])

@@ -198,9 +198,8 @@ def run(trial: Trial) -> Result:
 
 
 def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
-    """Return the quantities of operations, the operations at the least sizes, and their powers."""
+    """Return the quantities of operations, the operations around n = d, and their powers."""
     measured: dict[str, Value] = {}
-    least: dict[str, dict[int, float]] = {}
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
 
     def at(layer: str, size: LayerSize) -> dict[str, int]:
@@ -208,11 +207,6 @@ def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
 
     for layer, row in LAYERS.items():
         found = {size: at(layer, size) for size in sizes_of(layer, quick)}
-        d, reach = min(size[1:] for size in found)
-        name = _named(layer, reach)
-        least[name] = {
-            size.n: sum(found[size].values()) for size in found if size[1:] == (d, reach)
-        }
         for term, (in_table, expected) in row.terms.items():
             sizes = [size[: len(expected)] for size in found]
             fitted = measuring.powers(sizes, [terms[term] for terms in found.values()])
@@ -221,7 +215,17 @@ def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
             rows.append([layer, term, *map(str, fitted), *[""] * (3 - len(fitted))])
     attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
     measured[CHEAPER] = attention / recurrent
-    sheet = Sheet(f"Operations at d = {d}", single(least), "positions n", ",.0f", drawn=False)
+    d = 8 if quick else 64
+    around = {
+        _named(layer, 3): {
+            n: sum(at(layer, LayerSize(n, d, 3)).values())
+            for n in (d // 4, d // 2, d, 2 * d, 4 * d)
+        }
+        for layer in LAYERS
+        if layer != NEAR  # its blocks are for long sequences
+    }
+    title = f"Operations at d = {d} (dotted: n = d)"
+    sheet = Sheet(title, single(around), "positions n", ",.0f", log="xy", at=d)
     return measured, sheet, Table("Powers of the operations, with standard errors", rows)
 
 
