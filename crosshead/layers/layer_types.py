@@ -29,10 +29,10 @@ class SelfAttention(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """A recurrent layer: PyTorch's `nn.LSTM` or `nn.GRU`."""
+    """A recurrent layer: PyTorch's `nn.LSTM`, `nn.GRU` or `nn.RNN`."""
 
     def __init__(
-        self, d_model: int, cell: type[nn.LSTM] | type[nn.GRU], *, bidirectional: bool = False
+        self, d_model: int, cell: type[nn.LSTM | nn.GRU | nn.RNN], *, bidirectional: bool = False
     ) -> None:
         super().__init__()
         if bidirectional and d_model % 2:

@@ -1,256 +1,148 @@
-"""Stability of training: recurrent and Transformer, over seeds and learning rates.
+"""Numerical stability over length: gradients of plain recurrent units, and of attention."""
 
-Each model learns captions (Multi30k, English to German) for a number of updates, at six learning
-rates and from five seeds, each run from the start. Gradients are not clipped, so that the recorded
-norms are the model's own, and there is no dropout. The study compares the spread of the final loss
-over seeds, spikes of the gradient norm, and the learning rates that train.
-"""
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-import math
-import statistics
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from itertools import count, product
-from pathlib import Path
-from typing import NamedTuple
-
+import numpy as np
 import torch
+from torch import nn
 
-from crosshead.addons.studies import captions, fitting
-from crosshead.addons.studies.charts import Sheet, cells, single
-from crosshead.addons.studies.fitting import LUONG, drawn_from, shapes, updates
-from crosshead.addons.studies.measuring import in_standard_errors
-from crosshead.addons.studies.runs import Stored, results, stored
+from crosshead.addons.studies import fitting
+from crosshead.addons.studies.charts import Sheet
+from crosshead.addons.studies.gradients import LETTERS, WIDTH, factor, recall
+from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
-from crosshead.models.registry import AnyTokenConfig, build_model
-from crosshead.tasks.token_loss import LabelSmoothing, token_loss
-from crosshead.text.batching import Batch, Pairs, plan_in_order
-from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from crosshead.vocabulary import EOS
+from crosshead.attention.masks import causal
+from crosshead.layers.layer_types import RecurrentLayer
 
-RECURRENT, TRANSFORMER = "LSTM, Luong's attention", "Transformer"
+LENGTHS = (10, 20, 50, 100, 200, 500)
+NEAR, FAR = 10, 100
+"""The lengths of the task that is learned."""
 
-SEEDS, UPDATES, BATCH_TOKENS = 5, 300, 1024
-RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-"""Peaks of the learning rate, each about the root of ten times the one before. The warm-up is a
-tenth of the updates, and the rate falls by the inverse square root from there."""
+SHRINKING, GROWING = "RNN, singular values 0.9", "RNN, Gaussian matrix of gain 2"
+USUAL, LOOKING = "RNN, as PyTorch makes it", "Transformer"
 
-SPIKE, WINDOW = 3.0, 50
-"""A spike is a gradient norm above `SPIKE` times the median of the `WINDOW` norms before it, or one
-that is not finite. Spikes during the warm-up do not count."""
-
-LEARNED = 0.5
-"""Nats below the entropy of token frequencies from which on a run counts as trained: it has learned
-more than the frequencies."""
-
-SPREAD = "standard deviation of the final loss over seeds: LSTM over Transformer"
-SPIKES = "share of updates with a spike: LSTM less Transformer, in standard errors over seeds"
-RANGE = "learning rates that train with every seed: Transformer's less LSTM's"
+FACTOR = "{}: factor of the gradient a position"
+LOST = f"{USUAL}: gradient to the first of 500 inputs, float32"
+REACH = f"{LOOKING}: gradient to the first of 500 inputs over that to the last"
+RECALL = "{}: accuracy of recalling the first of {} letters"
 
 BANDS = (
     Band(
-        SPREAD, 2.53, math.inf,
-        "More than chance: of five seeds each, the ratio of two equal deviations is above 2.53 in "
-        "one of twenty cases (F distribution).",
+        FACTOR.format(SHRINKING), 0, 0.9,
+        "The singular values of a step are at most 0.9: the derivative of tanh is at most 1.",
     ),
     Band(
-        SPIKES, 2.31, math.inf,
-        "Recurrences have exploding gradients, so the LSTM has more spikes, beyond chance (95 %, 8 "
-        "degrees of freedom).",
+        FACTOR.format(GROWING), 1.05, 2,
+        "Near states of such a network part exponentially (Sompolinsky et al. 1988), and so do "
+        "gradients; 2 is the factor without tanh.",
     ),
     Band(
-        RANGE, 1, len(RATES),
-        "A model that is hard to train has fewer rates that train it, by one step of this grid.",
+        LOST, 0, 0,
+        "The largest eigenvalue of weights drawn evenly from -1/8 to 1/8 is about 0.58, and "
+        "0.58 to the power of 499 is far below the smallest number of float32.",
     ),
+    Band(REACH, 0.1, 10, "The path is as long as the stack is deep, at every length."),
+    Band(RECALL.format(USUAL, NEAR), 0.95, 1, "Ten steps keep a hundredth of the gradient."),
+    Band(
+        RECALL.format(USUAL, FAR), 0, 0.5,
+        "The first letter has 1e-23 of the last one's gradient. Chance is 6 %.",
+    ),
+    Band(RECALL.format(LOOKING, FAR), 0.95, 1, "The first letter is one step away."),
 )  # fmt: skip
 
 
-class StabilityRun(NamedTuple):
-    """The settings of a run; the folder of the text, and whether its tokens are words."""
+def body(name: str) -> nn.Module:
+    """Return a plain recurrent layer with tanh, or two layers of causal attention."""
+    if name == LOOKING:
+        return fitting.Stack(2, WIDTH, 4, 2 * WIDTH, causal)
+    layer = RecurrentLayer(WIDTH, nn.RNN)
+    matrix = layer.cell.get_parameter("weight_hh_l0")
+    if name == SHRINKING:
+        matrix.data = 0.9 * nn.init.orthogonal_(torch.empty(WIDTH, WIDTH))
+    elif name == GROWING:
+        matrix.data = 2 / WIDTH**0.5 * torch.randn(WIDTH, WIDTH)
+    return layer
 
-    shape: AnyTokenConfig
-    rate: float
-    updates: int
-    tokens: int
-    seed: int
-    text: str
-    words: bool
 
+def by_distance(name: str, length: int, seed: int, dtype: torch.dtype) -> np.ndarray:
+    """Return norms of the last output's gradient to the inputs, by distance.
 
-class LossAndNorms(NamedTuple):
-    """The final validation loss of a run in nats a token, and the gradient norm of every update.
-
-    Infinity stands for every number that is not finite.
+    The inputs are small: large ones drive tanh to where its derivative is 0.
     """
-
-    loss: float
-    norms: Sequence[float]
-
-    @property
-    def spikes(self) -> float:
-        """The share of updates after the warm-up with a spike."""
-        places = range(max(1, len(self.norms) // 10), len(self.norms))
-        return sum(is_spike(self.norms, place) for place in places) / max(1, len(places))
+    with fitting.drawn_from(seed) as generator:
+        model = body(name).to(dtype)
+        x = (0.1 * torch.randn(8, length, WIDTH, generator=generator)).to(dtype).requires_grad_()
+        last = model(x)[:, -1]
+        [gradient] = torch.autograd.grad((last * torch.randn_like(last)).sum(), x)
+    norms: np.ndarray = gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
+    return norms
 
 
-def is_spike(norms: Sequence[float], place: int) -> bool:
-    """Return whether the norm at a place is a spike, by the finite norms before it."""
-    before = [norm for norm in norms[max(0, place - WINDOW) : place] if norm < math.inf]
-    above = bool(before) and norms[place] > SPIKE * statistics.median(before)
-    return above or norms[place] == math.inf
-
-
-class CaptionIds(NamedTuple):
-    """Pairs of token ids, and the entropy in nats of the target's frequencies."""
-
-    train: Pairs
-    valid: Pairs
-    vocabulary: int
-    entropy: float
-
-
-Runs = Mapping[tuple[str, float], Sequence[LossAndNorms]]
-"""By model and learning rate, an outcome for each seed."""
+def learned(run: tuple[str, int, int, int]) -> float:
+    """Return the accuracy of a model, by name, length, updates and seed, after training."""
+    name, length, most, seed = run
+    with fitting.drawn_from(seed) as generator:
+        model = fitting.Reader(fitting.FIRST + LETTERS + 1, WIDTH, body(name))
+        test = recall(length, generator, 256)
+        fitting.train(model, partial(recall, length), generator, most=most, rate=2e-3)
+    return fitting.accuracy(model, test)
 
 
 def run(trial: Trial) -> Result:
-    """Train both models from every seed at every rate."""
-    text, most = captions.text_of(trial), trial.amount(2, UPDATES)
-    found = results(
-        trial, product((RECURRENT, TRANSFORMER), RATES[1:3] if trial.quick else RATES),
-        lambda of, seed: plan(trial, text, of[0], of[1], seed), trained, SEEDS,
-    )  # fmt: skip
-    bound = read(str(text), words=trial.quick).entropy - LEARNED
-    measured = {} if trial.quick else quantities(found, bound)
-    return Result(measured, sheets(found, bound, most))
-
-
-def plan(trial: Trial, text: Path, name: str, rate: float, seed: int) -> Stored:
-    """Return the stored outcome of a model at a learning rate."""
-    layers, most = 1 if trial.quick else 2, trial.amount(2, UPDATES)
-    attending = captions.transformer(quick=trial.quick).model_copy(
-        update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
-    )
-    vocabulary = read(str(text), words=trial.quick).vocabulary
-    shape = shapes(attending, vocabulary)[LUONG if name == RECURRENT else fitting.TRANSFORMER]
-    run = StabilityRun(shape, rate, most, BATCH_TOKENS, seed, str(text), trial.quick)
-    return stored(trial, "stability", run)
-
-
-@cache
-def read(text: str, *, words: bool) -> CaptionIds:
-    """Read the captions as token ids: words, or subwords learned from them."""
-    lines = {part: captions.sides(Path(text), part) for part in (captions.TRAIN, captions.VALID)}
-    source, target = lines[captions.TRAIN]
-    config = {"kind": "words"} if words else {"vocab_size": captions.VOCAB_SIZE}
-    tokenizer = train_tokenizer(TokenizerConfig.model_validate(config), source + target)
-    train, valid = (
-        list(zip(*(token_ids(tokenizer, side) for side in sides), strict=True))
-        for sides in lines.values()
-    )
-    counts = Counter(token for _, side in valid for token in (*side, EOS))
-    total = sum(counts.values())
-    entropy = -sum(n / total * math.log(n / total) for n in counts.values())
-    return CaptionIds(Pairs(train), Pairs(valid), tokenizer.vocab_size, entropy)
-
-
-def trained(run: Stored) -> LossAndNorms:
-    """Train on captions, or find the stored outcome."""
-    return LossAndNorms(*run.result(learn))
-
-
-def learn(each: StabilityRun) -> LossAndNorms:
-    """Train a model from a seed, and record the norm of each gradient and the loss at the end."""
-    text = read(each.text, words=each.words)
-    with drawn_from(each.seed) as generator:
-        model = build_model(each.shape, text.vocabulary, text.vocabulary)
-    batches, warmup = endless(text.train, each.tokens, each.seed), max(1, each.updates // 10)
-    norms = list(
-        updates(
-            model, lambda generator: next(batches), generator, most=each.updates, rate=each.rate,
-            warmup=warmup, clip_norm=0.0,
-        )
-    )  # fmt: skip
-    model.eval()
-    nll, tokens = 0.0, 0
-    with torch.no_grad():
-        for rows in plan_in_order(text.valid.lengths, 4 * each.tokens):
-            sums = token_loss(model, text.valid.collate(rows.tolist()), LabelSmoothing(0.0))
-            nll, tokens = nll + float(sums.sums["nll"]), tokens + sums.count
-    return LossAndNorms(nll / tokens if math.isfinite(nll) else math.inf, norms)
-
-
-def endless(pairs: Pairs, tokens: int, seed: int) -> Iterator[Batch]:
-    """Yield the batches of all epochs, one after another."""
-    for epoch in count():
-        for rows in pairs.plan(tokens, seed, epoch):
-            yield pairs.collate(rows.tolist())
-
-
-def rates_that_train(found: Runs, name: str, bound: float) -> list[float]:
-    """Return the learning rates at which every seed ends below the bound."""
-    return [
-        rate
-        for (each, rate), outcomes in found.items()
-        if each == name and all(outcome.loss < bound for outcome in outcomes)
-    ]
-
-
-def best(found: Runs, name: str) -> Sequence[LossAndNorms]:
-    """Return the outcomes at the learning rate with the lowest mean loss."""
-    of = [outcomes for (each, _), outcomes in found.items() if each == name]
-    return min(of, key=lambda outcomes: statistics.mean(each.loss for each in outcomes))
-
-
-def quantities(found: Runs, bound: float) -> dict[str, Value]:
-    """Return the quantities of the bands, if both models train at some learning rate."""
-    both, names = (RECURRENT, TRANSFORMER), (SPREAD, SPIKES, RANGE)
-    rates = {name: len(rates_that_train(found, name, bound)) for name in both}
-    for name in both:
-        if not rates[name]:
-            return dict.fromkeys(names, f"{name} trains at none of the learning rates")
-    spread = [statistics.stdev(each.loss for each in best(found, name)) for name in both]
-    spikes = [[each.spikes for each in best(found, name)] for name in both]
-    return {
-        SPREAD: spread[0] / spread[1],
-        SPIKES: in_standard_errors(*spikes),
-        RANGE: float(rates[TRANSFORMER] - rates[RECURRENT]),
+    """Measure gradients at the start by length, and what is learned."""
+    names, seeds = (SHRINKING, GROWING, USUAL, LOOKING), trial.seeds()
+    longest, most = (LENGTHS[1] if trial.quick else LENGTHS[-1]), trial.amount(10, 600)
+    lengths = [each for each in LENGTHS if each <= longest]
+    exact = {
+        name: [by_distance(name, longest, seed, torch.float64) for seed in seeds] for name in names
     }
-
-
-def sheets(found: Runs, bound: float, most: int) -> list[Sheet]:
-    """Show losses, whether runs have trained, spikes and largest norms, by model and rate.
-
-    The first seed's norms at the best rate are drawn, too.
-    """
-    title = f"Nats a token after {most} updates of {BATCH_TOKENS:,} tokens, by seed"
-    below = f"Trained: below {bound:.2f} nats, {LEARNED} below the entropy of token frequencies"
-    losses = cells(found, lambda of: [each.loss for each in of])
-    trained = cells(found, lambda of: [each.loss < bound for each in of])
-    spikes = cells(found, lambda of: [each.spikes for each in of])
-    largest = cells(found, lambda of: [max(each.norms) for each in of])
-    norms = {name: best(found, name)[0].norms for name in (RECURRENT, TRANSFORMER)}
-    by_update = single({name: dict(enumerate(each, 1)) for name, each in norms.items()})
-    return [
-        Sheet(title, losses, "learning rate", ".2f", log="x", level=bound),
-        Sheet(below, trained, "learning rate", drawn=False),
-        Sheet("Updates with a spike", spikes, "learning rate", ".1%", drawn=False),
-        Sheet("Largest gradient norm", largest, "learning rate", drawn=False),
+    single = {
+        name: [by_distance(name, longest, seed, torch.float32) for seed in seeds] for name in names
+    }
+    tasks = {
+        RECALL.format(name, each): (name, each)
+        for name, each in ((USUAL, NEAR), (USUAL, FAR), (LOOKING, FAR))
+    }
+    found = results(trial, tasks, lambda task, seed: (*tasks[task], most, seed), learned)
+    rows = {
+        name: {each: [float(norms[each - 1] / norms[0]) for norms in of] for each in lengths}
+        for name, of in exact.items()
+    }
+    sheets = [
+        Sheet("gradient to the first input over that to the last", rows, "length", log="xy"),
         Sheet(
-            "gradient norm, first seed, best learning rate", by_update, "update", log="y",
-            listed=False,
+            f"accuracy after {most} updates",
+            {each: {"": of} for each, of in found.items()},
+            drawn=False,
         ),
-    ]  # fmt: skip
+    ]
+    return Result(judged(exact, single, means(found)), sheets)
+
+
+def judged(
+    exact: Mapping[str, Sequence[np.ndarray]],
+    single: Mapping[str, Sequence[np.ndarray]],
+    recalled: Mapping[str, float],
+) -> dict[str, Value]:
+    """Return the quantities: means over seeds, and the largest gradient that is left in float32."""
+    reach = [norms[-1] / norms[0] for norms in single[LOOKING]]
+    return {
+        FACTOR.format(SHRINKING): float(np.mean([factor(each) for each in exact[SHRINKING]])),
+        FACTOR.format(GROWING): float(np.mean([factor(each) for each in exact[GROWING]])),
+        LOST: max(float(norms[-1]) for norms in single[USUAL]),
+        REACH: float(np.exp(np.mean(np.log(reach)))),
+        **recalled,
+    }
 
 
 STABILITY = Study(
     "stability",
-    "Gradients of recurrent models explode, and the Transformer trains more stably",
-    "There are two widely known issues with properly training Recurrent Neural Networks, the "
-    "vanishing and the exploding gradient problems detailed in Bengio et al. (1994).",
+    "Plain recurrences are numerically unstable over length, and attention is not",
+    "There are two widely known issues with properly training recurrent neural networks, the "
+    "vanishing and the exploding gradient problems.",
     "Pascanu et al. 2013, abstract",
     BANDS,
     run,
-    seconds=1814,
+    seconds=120,
 )
