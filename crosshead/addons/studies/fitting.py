@@ -130,7 +130,6 @@ def updates(
     most: int,
     rate: float,
     warmup: int = 50,
-    clip_norm: float = 1.0,
 ) -> Iterator[float]:
     """Train on fresh batches with the package's optimiser; give each update's gradient norm.
 
@@ -141,7 +140,7 @@ def updates(
     config = TrainConfig.model_validate(
         {
             "max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0,
-            "clip_norm": clip_norm,
+            "clip_norm": 1.0,
         }
     )  # fmt: skip
     optimizer, reader = Optimizer(model, config), cast(TokenModel, model)
