@@ -125,6 +125,7 @@ function moveTabs(event) {
 
 async function start() {
   wireTheme(find("theme"));
+  find("theme").addEventListener("click", draw);
   const recorded = find("recorded");
   source = remembering(recorded ? recording(JSON.parse(recorded.textContent)) : await server());
   find("model").append(...source.models.map((each, i) => el("option", { value: i }, each.name)));

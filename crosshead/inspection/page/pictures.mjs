@@ -2,20 +2,20 @@
 
 import { clipped, el, shown, svg } from "./dom.mjs";
 
-function colour(name) {
-  const probe = el("canvas").getContext("2d");
-  probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--map").trim() || "#0a56c2";
-  return name === "masked" ? [128, 128, 128] : [1, 3, 5].map((i) => parseInt(probe.fillStyle.slice(i, i + 2), 16));
+const MASKED = [128, 128, 128];
+
+function fullColour() {
+  return getComputedStyle(document.documentElement).accentColor.match(/\d+/g).slice(0, 3);
 }
 
 /** Return a small map of weights "Q K" as a canvas; the largest weight has the full colour, masked cells are grey. */
 export function smallMap(weights, mask, queries, keys, label, most = 1) {
   const canvas = el("canvas", { width: keys, height: queries, role: "img", "aria-label": label });
   const image = new ImageData(keys, queries);
-  const [full, grey] = [colour("full"), colour("masked")];
+  const full = fullColour();
   for (let i = 0; i < queries * keys; i += 1) {
     const hidden = mask && !mask[i];
-    image.data.set([...(hidden ? grey : full), hidden ? 60 : 255 * Math.min(1, weights[i] / most)], 4 * i);
+    image.data.set([...(hidden ? MASKED : full), hidden ? 60 : 255 * Math.min(1, weights[i] / most)], 4 * i);
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
