@@ -60,8 +60,8 @@ release: $(DEV)  ## build wheel and sdist in dist/, and run README's examples fr
 docs: $(DOCS)  ## build the documentation site into build/site; a warning or a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-test-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
-	$(PYTEST) -m "slow or not slow" -n 2 tests/test_docs.py
+test-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/, and the notebooks of the course
+	$(PYTEST) -m "slow or not slow" -n 2 tests/test_docs.py tests/test_course.py
 
 clean:  ## remove .venv, caches and build outputs (runs/ stays)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

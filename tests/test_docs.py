@@ -181,6 +181,7 @@ def test_blocks_share_a_namespace_and_a_folder(
         ("developers/contributing.md", "[a](docs/models.md)", "[a](../models.md)"),
         ("developers/benchmarks.md", "[a](../docs/results.md)", "[a](../results.md)"),
         ("results.md", "[a](../benchmarks/README.md)", "[a](developers/benchmarks.md)"),
+        ("course/index.md", "[a](0_x.ipynb)", "[a](0_x.md)"),
         ("results.md", "[a](#speed), [b](https://x.org/y.md)", None),
         ("models.md", "![a](studies/masks.png)", None),
         ("models.md", "```text\n[a](../README.md)\n```", None),

@@ -42,7 +42,8 @@ def relinked(markdown: str, page: str) -> str:
         if path.startswith("crosshead/") and path.endswith(".py"):
             dotted = _dotted(Path(path))
             return f"[{text}][{dotted}.{name}]" if name else f"[{text}][{dotted}]"
-        target = PAGES.get(path, path.removeprefix("docs/") if path.startswith("docs/") else None)
+        inside = re.sub(r"\.ipynb$", ".md", path.removeprefix("docs/"))  # notebooks become pages
+        target = PAGES.get(path, inside if path.startswith("docs/") else None)
         if target is None:
             return match[0]
         relative = posixpath.relpath(target, posixpath.dirname(page) or ".")

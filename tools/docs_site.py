@@ -3,6 +3,8 @@
 - Markdown files outside docs/ become pages: README.md is the first one.
 - Every public module of the packages in `DOCUMENTED` gets a page with its docstrings.
 - The page on configuration ends with what `crosshead recipe --explain` prints.
+- Notebooks of the course are run, and become pages with what their cells print and draw.
+- Formulas between dollar signs become MathML, which browsers typeset without a script.
 - Links between files of the repository become links between pages. A link to a module, such as
   `../crosshead/attention/attend.py#attend`, leads to that name in the reference. If the reference
   has no such name, MkDocs warns, and `make docs` fails.
@@ -12,8 +14,11 @@
 import re
 
 import griffe
+from course import NOTEBOOKS, course_page
 from docs_pages import PAGES, ROOT, navigation, reference, relinked
+from latex2mathml.converter import convert
 from markdown import Extension, Markdown
+from markdown.inlinepatterns import InlineProcessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -45,9 +50,27 @@ class _NestedByTwo(Extension):
         md.tab_length = 2
 
 
+class _Formula(InlineProcessor):
+    """A formula of LaTeX: `$...$` within a line, or `$$...$$` on lines of its own."""
+
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[str, int, int]:
+        """Return the place of the MathML, which later steps leave as it is."""
+        math = convert(m[2], display="block" if m[1] == "$$" else "inline")
+        return self.md.htmlStash.store(math), m.start(), m.end()
+
+
+class _Formulas(Extension):
+    """Typeset formulas."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Look for formulas behind code and before escapes."""
+        pattern = r"(\$\$?)(?!\s)(.+?)(?<!\s)\1"
+        md.inlinePatterns.register(_Formula(pattern, md), "formula", 185)
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Nest lists as GitHub does, and put the modules of the reference into the navigation."""
-    config.markdown_extensions.append(_NestedByTwo())
+    """Add the extensions of Markdown, and put the modules of the reference into the navigation."""
+    config.markdown_extensions += [_NestedByTwo(), _Formulas()]
     for entry in config.nav or []:
         if "Reference" in entry:
             entry["Reference"] = ["reference/index.md", *navigation()]
@@ -60,6 +83,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     for page, text in reference().items():
         files.append(File.generated(config, page, content=text))
+    for notebook in NOTEBOOKS:
+        found = course_page(notebook.stem, notebook.read_text("utf-8"))
+        files.append(File.generated(config, f"course/{notebook.stem}.md", content=found.markdown))
+        for name, picture in found.pictures.items():
+            files.append(File.generated(config, f"course/{name}", content=picture))
     return files
 
 
