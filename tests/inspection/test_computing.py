@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,14 +20,19 @@ from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.inspection import computing
 from crosshead.inspection.computing import computing_forms
+from crosshead.inspection.saved_page import saved_page
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.markers import MARKERS, TERM_MARKERS
 from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
+from tests.browser import opened
 from tests.conftest import ROOT
 from tests.inspection.pipelines import CONFIGS, pipeline_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 MULTI30K = Path(os.environ.get("CROSSHEAD_DATA", ROOT.parent / "shared" / "data")) / "multi30k/raw"
 ANSWERS = Path(__file__).parent / "page" / "answers.mjs"
@@ -42,7 +47,7 @@ GERMAN = [
     "Sie liest ein Buch im Park, und er schläft.",
     "Größe 10 ist schön, naïve Übermut",
 ]
-TEXT, OTHER = "Two dogs stand by the old house.", "A man sleeps in the green park."
+TEXT, OTHER = "Two men stand.", "A man sleeps."
 STACK = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 4}
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -178,10 +183,9 @@ def test_the_page_computes_what_the_program_computes(
     session = Session({"m": translators[name]})
     requests: list[dict[str, Any]] = [
         {"ask": "trace", "text": TEXT},
-        {"ask": "trace", "text": GERMAN[0]},
+        {"ask": "trace", "text": ENGLISH[2]},
         *({"ask": "trace", "text": TEXT, "edits": each} for each in EDITS.values()),
         {"ask": "heads", "text": TEXT},
-        {"ask": "heads", "text": TEXT, "edits": EDITS["all together"]},
         {"ask": "states", "text": TEXT, "other": OTHER, "stack": "decoder"},
     ]
     outside = []
@@ -304,3 +308,42 @@ def test_the_page_reads_captions_as_the_program_does() -> None:
     lines += [change(line) for line in lines[:60] for change in (str.upper, str.lower, str.title)]
     for line, found in zip(lines, asked(Session({"m": translator}), lines), strict=True):
         assert found.get("ids") == ids_of(translator, line), (line, found)
+
+
+def test_a_saved_page_computes_without_a_server(
+    browser: "Browser", translators: dict[str, Translator], tmp_path: Path
+) -> None:
+    session = Session({"m": translators["grouped"]})
+    file = tmp_path / "page.html"
+    file.write_text(saved_page(session.models, TEXT, computing=forms_of(session)), "utf-8")
+
+    def expect(*edits: dict[str, Any]) -> dict[str, Any]:
+        """Check the output on the page, and return the answer of the program."""
+        answer = session.answer({"ask": "trace", "text": OTHER, "edits": [*edits]})
+        text = answer["found"][0]["text"]
+        shown = "(text) => document.getElementById('translation').textContent === text"
+        page.wait_for_function(shown, arg=text)
+        return answer
+
+    with opened(browser, file.as_uri(), offline=True) as page:
+        page.get_by_role("tab").first.wait_for()
+        page.get_by_label("Text").fill(OTHER)
+        page.get_by_role("button", name="Look", exact=True).click()
+        answer = expect()
+        taken = {"</s>", answer["target"][0]}
+        others = [number for piece, _, number in answer["best"][0] if piece not in taken]
+        page.get_by_role("group", name="Most probable pieces").get_by_role("button").last.click()
+        prefix = {"edit": "prefix", "ids": others[-1:]}
+        page.locator("#before").wait_for()
+        expect(prefix)
+        page.get_by_role("tab", name="Heads").click()
+        page.get_by_role("button", name="layer 1, head 2").click()
+        page.get_by_role("button", name="Switch this head off").click()
+        page.get_by_role("button", name="Take back: head 2").wait_for()
+        expect(prefix, {"edit": "off", "kind": "cross", "layer": 1, "head": 2})
+        assert page.locator("#error").inner_text() == ""
+        assert page.get_by_role("tab", name="Training").count() == 0
+        assert "computes" in page.locator("#source").inner_text()
+        page.get_by_label("Text").fill("see https://a.org")
+        page.get_by_role("button", name="Look", exact=True).click()
+        page.locator("#error:not(:empty)").wait_for()
