@@ -30,6 +30,7 @@ from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenize
 from tests.browser import opened
 from tests.conftest import ROOT
 from tests.inspection.pipelines import CONFIGS, pipeline_of
+from tests.parameters import mostly_slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -176,7 +177,7 @@ def expect_same(found: Any, expected: Any, place: str = "") -> None:
         assert found == expected, place
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", mostly_slow(SHAPES, ["post-norm", "grouped"]))
 def test_the_page_computes_what_the_program_computes(
     translators: dict[str, Translator], name: str
 ) -> None:
