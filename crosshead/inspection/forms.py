@@ -48,8 +48,8 @@ def _attention(
     queries: list[str], keys: list[str], layers: Iterable[Mapping[str, Tensor]]
 ) -> dict[str, Any]:
     """Return one kind of attention: its axes and its layers."""
-    packed = [{name: _packed(each) for name, each in layer.items()} for layer in layers]
-    return {"queries": queries, "keys": keys, "layers": packed}
+    found = [{name: packed(each) for name, each in layer.items()} for layer in layers]
+    return {"queries": queries, "keys": keys, "layers": found}
 
 
 def _supervised(found: Supervised | None) -> dict[AttentionKind | str, Any] | None:
@@ -57,10 +57,9 @@ def _supervised(found: Supervised | None) -> dict[AttentionKind | str, Any] | No
     return found and found._asdict()
 
 
-def _packed(tensor: Tensor) -> dict[str, Any]:
+def packed(tensor: Tensor, kind: torch.dtype = torch.float32) -> dict[str, Any]:
     """Return a tensor as its shape, its type and its data."""
-    kind = torch.uint8 if tensor.dtype == torch.bool else torch.float32
-    data = tensor.to(kind).contiguous().numpy()
+    data = tensor.to(torch.uint8 if tensor.dtype == torch.bool else kind).contiguous().numpy()
     data = data.astype(data.dtype.newbyteorder("<"))
     encoded = base64.b64encode(data.tobytes()).decode()
     return {"shape": [*tensor.shape], "type": str(data.dtype), "data": encoded}

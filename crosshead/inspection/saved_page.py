@@ -16,13 +16,21 @@ from crosshead.system.web import page_files
 _IMPORT = re.compile(r'^import [^;]* from "\./(\w+\.mjs)";\n', re.MULTILINE)
 
 
+_NOTE = re.compile(r'(?<=<p id="source">)[^<]*')
+_COMPUTES = "This page is a saved one: it computes what it shows, and reaches no server."
+_ROUNDED = " Its weights are rounded to 16 bits (float16), so its numbers are a little off."
+
+
 def saved_page(
-    models: Sequence[dict[str, Any]], text: str, answers: Sequence[dict[str, Any]]
+    models: Sequence[dict[str, Any]],
+    text: str,
+    answers: Sequence[dict[str, Any]] = (),
+    computing: Sequence[dict[str, Any]] | None = None,
 ) -> str:
     """Return the page as one HTML file that reaches no server.
 
     It shows models, as the server describes them, and a text. Each answer has its `request` and its
-    `answer`.
+    `answer`. With the forms of the models (`computing_forms`) the page computes its answers.
     """
     parts = {name: each.content.decode() for name, each in page_files(__package__).items()}
     script = _joined(parts, "page.mjs", set())
@@ -32,7 +40,8 @@ def saved_page(
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
         "trusted-types 'none'"
     )
-    data = json.dumps({"models": models, "text": text, "answers": answers}).replace("<", "\\u003c")
+    content = {"models": models, "text": text, "answers": answers, "computing": computing}
+    data = json.dumps(content).replace("<", "\\u003c")
     icon = base64.b64encode(parts["icon.svg"].encode()).decode()
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -43,6 +52,8 @@ def saved_page(
         f'<script type="module">{script}</script>\n'
     )
     page = re.sub(r"<link [^>]*>\n|<script [^>]*></script>\n", "", parts["look.html"])
+    if computing is not None:
+        page = _NOTE.sub(_COMPUTES + _ROUNDED * _is_rounded(computing), page)
     return page.replace("<title>", head + "<title>").replace("</body>", tail + "</body>")
 
 
@@ -63,6 +74,11 @@ def frame_of(found: Trace | AttentionWeights) -> str:
     page = html.escape(page_of(found))
     style = "width: 100%; height: 40rem; border: 0"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def _is_rounded(computing: Sequence[dict[str, Any]]) -> bool:
+    """Return whether weights are in float16."""
+    return any(each["type"] == "float16" for form in computing for each in form["weights"].values())
 
 
 def _joined(parts: dict[str, str], name: str, done: set[str]) -> str:

@@ -191,6 +191,12 @@ class BpeTokenizer(SubwordTokenizer):
         self._byte_ids = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
         self._cache: dict[str, tuple[list[int], int]] = {}
 
+    @property
+    def is_in_order(self) -> bool:
+        """True if ids count merges, the first one first, and each byte has an id."""
+        ranks = list(self._ranks.values())
+        return ranks == sorted(set(ranks)) and UNK not in self._byte_ids
+
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:

@@ -129,6 +129,10 @@ def test_special_pieces_survive_sampling_the_longest_first(small: BpeTokenizer) 
 
 
 @pytest.mark.slow
+def test_ids_count_the_merges(small: BpeTokenizer) -> None:
+    assert small.is_in_order
+
+
 def test_long_words_take_no_time_squared(small: BpeTokenizer) -> None:
     text = "ab" * 100_000
     assert small.decode(small.encode(text)) == text

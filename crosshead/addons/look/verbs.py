@@ -53,6 +53,7 @@ def look(
     from crosshead.addons.look.session import Session
     from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import UserError
+    from crosshead.inspection.computing import computing_forms
     from crosshead.inspection.saved_page import saved_page
     from crosshead.system.files import atomic_write
     from crosshead.tasks.loading import load
@@ -79,9 +80,13 @@ def look(
             for model in range(len(session.models))
             for ask in ("trace", "heads")
         ]
-        answers = [{"request": each, "answer": session.answer(each)} for each in requests]
-        atomic_write(save, saved_page(session.models, text, answers).encode())
-        put(f"page: {save}\n")
+        computing = computing_forms(session.pipelines)
+        recorded = requests if computing is None else []
+        answers = [{"request": each, "answer": session.answer(each)} for each in recorded]
+        page = saved_page(session.models, text, answers, computing).encode()
+        atomic_write(save, page)
+        does = "recorded" if computing is None else "it computes"
+        put(f"page: {save} ({does}, {len(page) / 1e6:.1f} MB)\n")
         return
     from crosshead.addons.look.server import Server
 

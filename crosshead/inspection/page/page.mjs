@@ -1,6 +1,7 @@
 // The page: one state, the request for a trace of it, and the view that is chosen.
 
 import { wireTheme } from "./theme.mjs";
+import { computed } from "./computed.mjs";
 import { el, shown } from "./dom.mjs";
 import { recording, remembering, server } from "./source.mjs";
 import { drawSteps } from "./steps.mjs";
@@ -127,7 +128,8 @@ async function start() {
   wireTheme(find("theme"));
   find("theme").addEventListener("click", draw);
   const recorded = find("recorded");
-  source = remembering(recorded ? recording(JSON.parse(recorded.textContent)) : await server());
+  const saved = recorded && JSON.parse(recorded.textContent);
+  source = remembering(!saved ? await server() : saved.computing ? computed(saved) : recording(saved));
   find("model").append(...source.models.map((each, i) => el("option", { value: i }, each.name)));
   find("model-field").hidden = source.models.length < 2;
   const described = () => (find("shape").textContent = [page.model.name, page.model.shape].filter(Boolean).join(" · "));

@@ -1,11 +1,21 @@
 // Tensors of a trace.
 
-const TYPES = { float32: Float32Array, uint8: Uint8Array };
-
-/** Return a tensor from its JSON form: its shape, and its numbers row by row. */
+/** Return a tensor from its JSON form: its shape, and its numbers row by row. An opened one stays as it is. */
 export function unpacked({ shape, type, data }) {
-  const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
-  return { shape, data: new TYPES[type](bytes.buffer) };
+  if (typeof data !== "string") return { shape, data };
+  const text = atob(data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = text.charCodeAt(i);
+  if (type === "uint8") return { shape, data: bytes };
+  if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
+  return { shape, data: Float32Array.from(new Uint16Array(bytes.buffer), fromHalf) };
+}
+
+/** Return the number of float16 bits: 1 for the sign, 5 for the exponent, 10 for the fraction. */
+function fromHalf(bits) {
+  const [exponent, fraction] = [(bits >> 10) & 31, (bits & 1023) / 1024];
+  const size = exponent ? 2 ** (exponent - 15) * (1 + fraction) : 2 ** -14 * fraction;
+  return bits >> 15 ? -size : size;
 }
 
 /** Return the part of a tensor at the first indices, as a flat array. */

@@ -5,22 +5,33 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crosshead.cli import run
+from crosshead.inspection import computing
 from tests.cli.tools import BUNDLE, Refused, output_of
 
 
-def test_a_saved_page_holds_the_trace_of_each_model(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_saved_page_holds_the_model_or_the_trace_of_each_model(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "a.html"
     command = ["look", BUNDLE, BUNDLE, "--text", "one two", "--save", out]
-    assert str(out) in output_of(command, capfd)
-    [data] = re.findall(r'id="recorded">(.*?)</script>', out.read_text("utf-8"), re.DOTALL)
-    asked = [each["request"]["ask"] for each in json.loads(data)["answers"]]
+    assert re.search(rf"{out} \(it computes, \d\.\d MB\)", output_of(command, capfd))
+    assert saved(out)["computing"] and not saved(out)["answers"]
+    monkeypatch.setattr(computing, "LARGEST", 0)
+    assert f"{out} (recorded, " in output_of(command, capfd)
+    asked = [each["request"]["ask"] for each in saved(out)["answers"]]
     assert asked.count("trace") >= 1 and list(tmp_path.iterdir()) == [out]
+
+
+def saved(page: Path) -> dict[str, Any]:
+    """What a saved page holds."""
+    [data] = re.findall(r'id="recorded">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    found: dict[str, Any] = json.loads(data)
+    return found
 
 
 def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
