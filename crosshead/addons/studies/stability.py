@@ -144,5 +144,5 @@ STABILITY = Study(
     "Pascanu et al. 2013, abstract",
     BANDS,
     run,
-    seconds=120,
+    seconds=300,
 )
