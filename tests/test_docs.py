@@ -197,6 +197,22 @@ def test_links_between_files_become_links_between_pages(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tag", "loads"),
+    [
+        ('<link href="https://cdn.x/a.css" rel="stylesheet">', True),
+        ('<script async src="//cdn.x/a.js">', True),
+        ("<img alt=a src=http://x/a.png>", True),
+        ('<source srcset="https://x/a.png">', True),
+        ('<link rel="canonical" href="https://x/">', False),
+        ('<a href="https://x/">', False),
+        ('<script src="../a.js">', False),
+    ],
+)
+def test_parts_of_other_servers_are_found(tag: str, loads: bool) -> None:
+    assert docs_pages.parts_elsewhere(f"<p>{tag}</p>") == [tag] * loads
+
+
 def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> None:
     pages = docs_pages.reference()
     for path in (ROOT / "crosshead" / "attention").glob("[!_]*.py"):

@@ -31,6 +31,21 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s:#]+)(?:#(?P<name>[^)\s]*))?\)")
 
+PART = re.compile(r"<(?:script|img|iframe|source|video|audio|link)\b[^>]*>")
+"""A tag that may load a part of a page."""
+
+ELSEWHERE = re.compile(r"""\b(?:src|srcset|href)\s*=\s*["']?\s*(?:https?:)?//""")
+"""An address on another server."""
+
+NO_PART = re.compile(r"""\brel\s*=\s*["']?(?:canonical|next|prev)\b""")
+"""The kind of a link that loads nothing."""
+
+
+def parts_elsewhere(html: str) -> list[str]:
+    """Return the tags that make a browser load a part of a page from another server."""
+    tags = (tag for tag in PART.findall(html) if not NO_PART.search(tag))
+    return [tag for tag in tags if ELSEWHERE.search(tag)]
+
 
 def relinked(markdown: str, page: str) -> str:
     """Return the text of `page` with the links of its source file turned into links of the site."""

@@ -15,7 +15,7 @@ import re
 
 import griffe
 from course import NOTEBOOKS, course_page
-from docs_pages import PAGES, ROOT, navigation, reference, relinked
+from docs_pages import PAGES, ROOT, navigation, parts_elsewhere, reference, relinked
 from latex2mathml.converter import convert
 from markdown import Extension, Markdown
 from markdown.inlinepatterns import InlineProcessor
@@ -25,11 +25,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from crosshead.recipe.reference import reference as keys_of_recipes
-
-ELSEWHERE = re.compile(
-    r"<(?:script|img|iframe|link rel=.?stylesheet)[^>]*(?:src|href)=.?https?://[^>]*"
-)
-"""A part that a browser loads from another server."""
 
 
 class ModuleState(griffe.Extension):
@@ -100,7 +95,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
     """Raise `PluginError` if a browser would load a part of the page from another server."""
-    if found := ELSEWHERE.search(output):
+    if found := parts_elsewhere(output):
         raise PluginError(
-            f"{page.file.src_uri}: {found[0]}> loads from another server; add the file"
+            f"{page.file.src_uri}: {found[0]} loads from another server; add the file"
         )

@@ -122,8 +122,8 @@ def draw_attention_of(
     """
     found = attention_weights(pipeline, text, target=target, kind=kind)
     if path.suffix.lower() == PAGE:
-        if layer is not None or head is not None:
-            raise ConfigError(f"{path}: a page shows every head; leave the layer and the head out")
+        if layer is not None or head is not None or scale != "one":
+            raise ConfigError(f"{path}: a page shows every head; leave layer, head and scale out")
         atomic_write(path, page_of(found).encode())
         return NAMES[found.kind]
     draw_attention(found, layer=layer, head=head, path=path, scale=scale)

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.drawing import save
-from crosshead.inspection.record import NAMES, attention_weights
+from crosshead.inspection.record import NAMES, joined, record_attention
 from crosshead.models.base import AttentionKind
 from crosshead.system.plotting import drawing, new_figure
 from crosshead.tasks.translation.translator import Translator
@@ -55,7 +57,7 @@ def measure_heads(
 ) -> Iterator[HeadMeasures]:
     """Yield the measures of each head on pairs of texts, the first kind and layer first.
 
-    The model is run once for each head, and once more if BLEU is asked for.
+    The model reads each pair by itself, and then scores all pairs without each head.
 
     Args:
         translator: The translator.
@@ -68,10 +70,12 @@ def measure_heads(
 
     Raises:
         ConfigError: If the model has no attention.
-        DataError: If the lists differ in length, or a line is empty or too long.
+        DataError: If the lists are empty or differ in length, or a line is empty or too long.
     """
-    looked = _looks(translator, sources, targets)
+    if not sources:
+        raise DataError("no pairs: there is nothing to measure; give some lines")
     before, bleu_before = _quality(translator, sources, targets, scored)
+    looked = _looks(translator, sources, targets)
     for (kind, layer, head), (entropy, distance) in looked.items():
         with without_heads(translator, [(layer, head)], kind):
             loss, score = _quality(translator, sources, targets, scored)
@@ -86,21 +90,42 @@ def _looks(
     kinds = [kind for kind in NAMES if kind in translator.model.attentions()]
     if not kinds:
         raise ConfigError("this model has no attention; train one with attention to measure heads")
-    found = {}
-    for kind in kinds:
-        sums, rows = torch.zeros(()), 0
-        for source, target in zip(sources, targets, strict=True):
-            given = None if kind == "encoder" else target
-            weights = attention_weights(translator, source, target=given, kind=kind).weights
+    totals = {kind: torch.zeros(()) for kind in kinds}
+    rows = dict.fromkeys(kinds, 0)
+    for source, target in zip(sources, targets, strict=True):
+        for kind, weights in _weights_of_pair(translator, source, target).items():
             queries, keys = map(torch.arange, weights.shape[2:])
             entropy = torch.special.entr(weights).sum(-1)
             distance = (weights * (queries[:, None] - keys).abs()).sum(-1)
-            sums = sums + torch.stack([entropy.sum(-1), distance.sum(-1)])
-            rows += len(queries)
-        for layer, heads in enumerate((sums / rows).permute(1, 2, 0).tolist(), 1):
-            for head, (entropy, distance) in enumerate(heads, 1):
-                found[kind, layer, head] = entropy, distance
-    return found
+            totals[kind] = totals[kind] + torch.stack([entropy.sum(-1), distance.sum(-1)])
+            rows[kind] += len(queries)
+    return {
+        (kind, layer, head): (entropy, distance)
+        for kind in kinds
+        for layer, heads in enumerate((totals[kind] / rows[kind]).permute(1, 2, 0).tolist(), 1)
+        for head, (entropy, distance) in enumerate(heads, 1)
+    }
+
+
+def _weights_of_pair(
+    translator: Translator, source: str, target: str
+) -> dict[AttentionKind, Float[Tensor, "L H Q K"]]:
+    """Return the weights of every kind while the model reads a pair once."""
+    read = translator.attention_inputs(source, target, "cross")
+    with torch.inference_mode(), record_attention(translator) as recorded:
+        translator.model(*read.inputs)
+    names = {module: name for name, module in translator.model.named_modules()}
+    return {
+        kind: torch.stack(
+            [
+                joined(recorded[names[each]], len(read.queries if kind == "decoder" else read.keys))
+                for each in modules
+            ]
+        )
+        .float()
+        .cpu()
+        for kind, modules in translator.model.attentions().items()
+    }
 
 
 def _quality(

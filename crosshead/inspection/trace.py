@@ -122,6 +122,7 @@ class Trace:
         lens: For each of these states of the stack that predicts, and each position, the most
             probable pieces if the output projection read this state.
         beam: The steps of beam search; empty if the target was given.
+        given: The number of pieces of a given prefix, with which the beam begins.
         found: The hypotheses that the search returned, best first.
         edits: The changes that were in force.
     """
@@ -138,6 +139,7 @@ class Trace:
     states: dict[str, list[Tensor]]
     lens: list[list[list[NextPiece]]]
     beam: list[BeamStep]
+    given: int
     found: list[Found]
     edits: tuple[Edit, ...] = ()
 
@@ -279,6 +281,7 @@ def trace(
         states={name: [each.float().cpu() for each in found] for name, found in states.items()},
         lens=_lens(model, states, listed),
         beam=search.steps,
+        given=search.given,
         found=search.found,
         edits=tuple(edits),
     )
@@ -320,6 +323,7 @@ class _Searched:
     def __init__(self, model: TokenModel, listed: _Lister) -> None:
         self.model, self.listed, self.probe = model, listed, Probe()
         self.steps: list[BeamStep] = []
+        self.given = 0
         self.found: list[Found] = []
 
     def run(
@@ -330,6 +334,7 @@ class _Searched:
         most = len(source) + 1 + decode.max_extra
         limit = min(most, translator.most_positions[1] or most) - len(prefix)
         batch = collate([(source, ())], [0]).to(translator.device)
+        self.given = len(prefix)
         fed = torch.tensor([[bundle.specials.start, *prefix]], device=translator.device)
         [hypotheses] = search(
             self, batch.source, torch.tensor([max(1, limit)]), bundle.specials, decode,

@@ -35,9 +35,9 @@ CONFIGS: dict[str, AnyConfig] = {
 }
 
 
-def pipeline_of(name: str, kind: str = "characters") -> Pipeline:
-    """The pipeline of an architecture, with a tokenizer of this kind."""
-    config = CONFIGS[name]
+def pipeline_of(name: str, kind: str = "characters", config: AnyConfig | None = None) -> Pipeline:
+    """The pipeline of an architecture, or of a given shape, with a tokenizer of this kind."""
+    config = config or CONFIGS[name]
     tokenizer = train_tokenizer(TokenizerConfig(kind=kind), LINES)
     torch.manual_seed(0)
     size = tokenizer.vocab_size

@@ -61,5 +61,7 @@ def test_the_cost_is_drawn_for_each_kind(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_told() -> None:
     with pytest.raises(ConfigError, match="this model has no attention"):
         [*measure_heads(translator_of("no attention"), SOURCES, TARGETS)]
-    with pytest.raises((DataError, ValueError)):
+    with pytest.raises(DataError):
         [*measure_heads(translator_of("transformer"), SOURCES, TARGETS[:1])]
+    with pytest.raises(DataError, match="no pairs"):
+        [*measure_heads(translator_of("transformer"), [], [])]

@@ -1,5 +1,6 @@
 """The server of the page, for one person on this machine."""
 
+import contextlib
 import json
 import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,8 +29,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Server
-    protocol_version = "HTTP/1.1"
+    server: Server  # HTTP/1.0: no connection has a second request that a refused body could hold
 
     def setup(self) -> None:
         """Send each answer at once."""
@@ -57,7 +57,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path != "/ask":
             self._send(404, {"error": "there is no such path"})
         elif not length.isdecimal() or int(length) > LARGEST:
-            self.close_connection = True
             self._send(413, {"error": f"the request is too large; at most {LARGEST:,} bytes"})
         else:
             try:
@@ -81,8 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         for header, value in (HEADERS | headers | {"X-Content-Type-Options": "nosniff"}).items():
             self.send_header(header, value)
-        self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(ConnectionError):  # the tab may be closed
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         """Keep quiet: the terminal is for the person."""

@@ -76,14 +76,13 @@ class Request(Config):
 
     `checkpoint` is the update whose weights are used instead of the last ones. `ask` is "trace";
     "heads", the effect of each head; or "states", the effect of each state of a stack if it comes
-    from the text `other`.
+    from the text `other`. The effects are those on the model without `edits`.
     """
 
     ask: Literal["trace", "heads", "states"]
     model: int = Field(0, ge=0)
     checkpoint: int | None = None
     text: str = Field(max_length=LONGEST)
-    target: str | None = Field(None, max_length=LONGEST)
     edits: tuple[Change, ...] = Field((), strict=False)
     other: str = Field("", max_length=LONGEST)
     stack: str = "encoder"
@@ -131,9 +130,7 @@ class Session:
             raise ConfigError(f"no model {request.model}; there are {len(self.pipelines)}")
         with self.lock:
             if request.ask == "trace":
-                return trace_form(
-                    self.traced(_of(request), request.text, request.target, request.edits)
-                )
+                return trace_form(self.traced(_of(request), request.text, request.edits))
             return {"effects": [*getattr(self, f"_{request.ask}")(request)]}
 
     def _pipeline(self, model: Chosen) -> Pipeline:
@@ -155,8 +152,8 @@ class Session:
         self,
         model: Chosen,
         text: str,
-        target: str | Sequence[int] | None,
         edits: tuple[Change, ...],
+        target: Sequence[int] | None = None,
     ) -> Trace:
         """Return a trace."""
         changes = [self._edit(model, each) for each in edits]
@@ -165,7 +162,7 @@ class Session:
     def _edit(self, model: Chosen, change: Change) -> Edit:
         """Return the edit that a change stands for."""
         if isinstance(change, PatchChange):
-            other = self.traced(model, change.text, None, ())
+            other = self.traced(model, change.text, ())
             return Patch(other, change.stack, change.layer, change.position)
         if isinstance(change, PrefixChange):
             return Prefix(change.ids)
@@ -185,8 +182,12 @@ class Session:
     def _states(self, request: Request) -> Iterator[dict[str, Any]]:
         """Yield the effect of each state that comes from another text."""
         model, stack = _of(request), request.stack
+        if stack not in (there := self.models[request.model]["stacks"]):
+            raise ConfigError(
+                f"no stack {stack!r} in this model; it has {', '.join(there) or 'none'}"
+            )
         own, other = (
-            self.traced(model, text, None, ()).states.get(stack, [])
+            self.traced(model, text, ()).states.get(stack, [])
             for text in (request.text, request.other)
         )
         for layer, (mine, theirs) in enumerate(zip(own, other, strict=True)):
@@ -199,13 +200,14 @@ class Session:
     def _effect(self, request: Request, change: Change) -> dict[str, Any]:
         """Return a change, and what it adds to the log-probability of the output, in nats."""
         place = _of(request), request.text
-        before = self.traced(*place, request.target, request.edits)
-        given: Any = request.target
-        if isinstance(self.pipelines[request.model], Translator) and given is None:
-            given = tuple(before.ids[:-1] if before.ids[-1:] == [EOS] else before.ids)
-        edits = tuple(each for each in request.edits if not isinstance(each, PrefixChange))
-        after = self._trace(*place, given, (*edits, change))
-        pairs = zip(after.probabilities, before.probabilities, strict=False)
+        before, given = self.traced(*place, ()), None
+        counted = before.probabilities
+        if isinstance(self.pipelines[request.model], Translator):
+            given = before.ids[:-1]
+            if before.ids[-1] != EOS:  # the output is cut off, and its end is a guess
+                counted = counted[:-1]
+        after = self._trace(*place, (change,), given)
+        pairs = zip(after.probabilities, counted, strict=False)
         return change.model_dump() | {"effect": sum(_log(new) - _log(old) for new, old in pairs)}
 
 

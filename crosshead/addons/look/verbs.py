@@ -1,5 +1,6 @@
 """The verb `look`."""
 
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -64,6 +65,8 @@ def look(
         if not text.strip():
             raise UserError("--save needs the text that the page shows: --text")
     torch.set_num_threads(1)  # the products of one sentence are too small to be shared
+    if second == bundle:
+        raise UserError(f"{second} is given twice; give another model, or one")
     places = [bundle] if second is None else [bundle, second]
     found = {str(place): load(place, device) for place in places}
     if to is not None and not all(isinstance(each, Translator) for each in found.values()):
@@ -96,7 +99,8 @@ def look(
         raise UserError(f"--port {port}: {error.strerror}; choose another one") from None
     address = f"http://127.0.0.1:{server.server_port}/"
     note(f"look at {address} (Ctrl-C ends it)")
-    webbrowser.open(address)
+    # A browser in the terminal waits for the page before it returns.
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -133,8 +133,13 @@ def gradient_by_distance(model: fitting.Reader, tokens: Tensor) -> np.ndarray:
 
     The output is weighted at random.
     """
-    x = model.embeddings(tokens).detach().requires_grad_()
-    last = model.body(x)[:, -1]
+    return norms_by_distance(model.body, model.embeddings(tokens).detach())
+
+
+def norms_by_distance(body: nn.Module, x: Tensor) -> np.ndarray:
+    """Return norms of the last output's gradient to the inputs of a body, by distance."""
+    x = x.requires_grad_()
+    last = body(x)[:, -1]
     [gradient] = torch.autograd.grad((last * torch.randn_like(last)).sum(), x)
     norms: np.ndarray = gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
     return norms

@@ -9,7 +9,7 @@ from torch import nn
 
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Sheet
-from crosshead.addons.studies.gradients import LETTERS, WIDTH, factor, recall
+from crosshead.addons.studies.gradients import LETTERS, WIDTH, factor, norms_by_distance, recall
 from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.masks import causal
@@ -72,11 +72,8 @@ def by_distance(name: str, length: int, seed: int, dtype: torch.dtype) -> np.nda
     """
     with fitting.drawn_from(seed) as generator:
         model = body(name).to(dtype)
-        x = (0.1 * torch.randn(8, length, WIDTH, generator=generator)).to(dtype).requires_grad_()
-        last = model(x)[:, -1]
-        [gradient] = torch.autograd.grad((last * torch.randn_like(last)).sum(), x)
-    norms: np.ndarray = gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
-    return norms
+        x = (0.1 * torch.randn(8, length, WIDTH, generator=generator)).to(dtype)
+        return norms_by_distance(model, x)
 
 
 def learned(run: tuple[str, int, int, int]) -> float:

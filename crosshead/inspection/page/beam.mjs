@@ -7,8 +7,8 @@ const [WIDE, HIGH] = [112, 40];
 
 /** Return the view. */
 export function drawBeam(page) {
-  const { beam, found, target } = page.state.trace;
-  const nodes = beamTree(beam, target);
+  const { beam, found, target, given } = page.state.trace;
+  const nodes = beamTree(beam, target.slice(given));
   const first = nodes[0].step;
   const x = (node) => (node.step - first) * WIDE + 12;
   const y = (node) => node.place * HIGH + 24;

@@ -18,8 +18,8 @@ export function computed({ models, text, computing }) {
     await pause();
     const found = ofModel(model);
     if (wanted === "trace") return found.traced(given, edits).form;
-    if (wanted === "heads") return { effects: await found.ofHeads(given, edits) };
-    return { effects: await found.ofStates(given, edits, other, stack) };
+    if (wanted === "heads") return { effects: await found.ofHeads(given) };
+    return { effects: await found.ofStates(given, other, stack) };
   };
   const withoutRuns = models.map((each) => ({ ...each, checkpoints: [] })); // the page has the final weights alone
   return { models: withoutRuns, text, ask, has: () => true, live: true };
@@ -53,32 +53,31 @@ function lookedAt(form, { heads, supervised }) {
     });
 
   /** Return what a change adds to the log-probability of the output without it, in nats. */
-  const effectOf = async (text, edits, change) => {
+  const effectOf = async (text, change) => {
     await pause();
-    const before = traced(text, edits).form;
-    const given = before.ids.at(-1) === END ? before.ids.slice(0, -1) : before.ids;
-    const changed = changesOf([...edits.filter((each) => each.edit !== "prefix"), change]);
-    const after = traceOf(parts, text, changed, given).form;
-    return before.probabilities.reduce((sum, each, i) => sum + logOf(after.probabilities[i]) - logOf(each), 0);
+    const before = traced(text, []).form;
+    const counted = before.probabilities.slice(0, before.ids.at(-1) === END ? undefined : -1);
+    const after = traceOf(parts, text, changesOf([change]), before.ids.slice(0, -1)).form;
+    return counted.reduce((sum, each, i) => sum + logOf(after.probabilities[i]) - logOf(each), 0);
   };
-  const withEffects = async (text, edits, changes) => {
+  const withEffects = async (text, changes) => {
     const effects = [];
-    for (const change of changes) effects.push({ ...change, effect: await effectOf(text, edits, change) });
+    for (const change of changes) effects.push({ ...change, effect: await effectOf(text, change) });
     return effects;
   };
-  const ofHeads = (text, edits) => {
+  const ofHeads = (text) => {
     const numbered = (count, made) => Array.from({ length: count }, (_, i) => made(i + 1));
     const changes = Object.entries(heads).flatMap(([kind, counts]) =>
       counts.flatMap((count, i) => numbered(count, (head) => ({ edit: "off", kind, layer: i + 1, head }))),
     );
-    return withEffects(text, edits, changes);
+    return withEffects(text, changes);
   };
-  const ofStates = (text, edits, other, stack) => {
+  const ofStates = (text, other, stack) => {
     const [mine, theirs] = [text, other].map((each) => traced(each, []).states[stack]);
     const changes = mine.flatMap((states, layer) =>
       states.slice(0, theirs[layer].length).map((_, position) => ({ edit: "patch", text: other, stack, layer, position })),
     );
-    return withEffects(text, edits, changes);
+    return withEffects(text, changes);
   };
   return { traced, ofHeads, ofStates };
 }
@@ -93,7 +92,7 @@ function traceOf({ form, model, source, target, listed, supervised }, text, edit
   const ids = [...readIds(text, source, form), END];
   const probe = probeOf(edits, true);
   const memory = encoded(model, ids, probe);
-  const fixed = given && { ids: given, ends: true, found: [], beam: [] };
+  const fixed = given && { ids: given, ends: true, found: [], beam: [], given: 0 };
   const search = fixed ?? searchOf({ form, model, target, listed }, memory, edits);
   const read = [form.start, ...search.ids];
   const [{ hidden }] = decoded(model, memory, [{ ids: read, caches: emptyCaches(model) }], probe);
@@ -114,6 +113,8 @@ function traceOf({ form, model, source, target, listed, supervised }, text, edit
     supervised,
     found: search.found,
     beam: search.beam,
+    given: search.given,
+    edits: [],
     ...pieces,
     target: target.pieces(predicted),
     ids: predicted,
@@ -142,7 +143,7 @@ function searchOf({ form, model, target, listed }, memory, edits) {
   };
   const written = found.map(({ tokens, ...each }) => ({ text: target.decode([...prefix, ...tokens]), ...each }));
   const beam = steps.map((rows) => rows.map(shownRow));
-  return { ids: [...prefix, ...found[0].tokens], ends: found[0].finished, found: written, beam };
+  return { ids: [...prefix, ...found[0].tokens], ends: found[0].finished, found: written, beam, given: prefix.length };
 }
 
 /** Throw an error if an edge is outside of the text. */

@@ -58,7 +58,7 @@ function states(page) {
         const most = weights.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
         const names = chosen === "encoder" ? trace.source : trace.read;
         const patch = (layer, position) => page.edit({ edit: "patch", text: input.value, stack: chosen, layer, position });
-        const queries = Array.from({ length: layers }, (_, i) => (i ? `after layer ${i}` : "embedding"));
+        const queries = Array.from({ length: layers }, (_, i) => (i ? `after\u00a0layer\u00a0${i}` : "embedding"));
         const words = (l, p) => `${queries[l]}, position ${p + 1}: the output loses ${digits(weights[l * positions + p])} nats`;
         place.replaceChildren(
           largeMap({ weights, queries, keys: names.slice(0, positions), most, words, chosen: patch }),
@@ -80,12 +80,11 @@ function states(page) {
 
 /** Return the view. */
 export function drawEffects(page) {
-  return el(
-    "div",
-    { class: "stack" },
+  const ofHeads = [
     el("h3", {}, "Without a head"),
-    el("p", { class: "hint" }, "Each number is what the log-probability of the output gains, in nats, if the head adds nothing: the more below zero, the more the output needs it."),
+    el("p", { class: "hint" }, "Each number is what the log-probability of the unchanged model's output gains, in nats, if the head adds nothing: the more below zero, the more the output needs it."),
     heads(page),
-    page.source.live && Object.keys(page.model.stacks).length ? states(page) : "",
-  );
+  ];
+  const hasHeads = Object.keys(page.state.trace.attention).length;
+  return el("div", { class: "stack" }, hasHeads ? ofHeads : "", page.source.live && Object.keys(page.model.stacks).length ? states(page) : "");
 }

@@ -42,7 +42,7 @@ function matters(page) {
     .then(({ effects }) => {
       const found = effects.find((each) => each.kind === kind && each.layer === layer && each.head === head);
       const word = found.effect < 0 ? "loses" : "gains";
-      says.textContent = `Without this head, the output ${word} ${digits(Math.abs(found.effect))} nats of log-probability.`;
+      says.textContent = `Without this head, the output of the unchanged model ${word} ${digits(Math.abs(found.effect))} nats of log-probability.`;
     })
     .catch((error) => (says.textContent = error.message));
   const button = (edit, words) => {

@@ -20,7 +20,7 @@ const VIEWS = [
   ["numbers", "Numbers", drawNumbers, (trace) => Object.values(trace.attention)[0]?.layers[0].query],
   ["beam", "Beam", drawBeam, (trace) => trace.beam?.length],
   ["layers", "Layers", drawLayers, (trace) => trace.lens?.length],
-  ["effects", "What matters", drawEffects, () => source.has(effectsOf(page))],
+  ["effects", "What matters", drawEffects, (trace, model) => source.has(effectsOf(page)) && (Object.keys(trace.attention).length || Object.keys(model.stacks).length)],
   ["training", "Training", drawTraining, (trace, model, live) => live && trace.best && model.checkpoints.length > 1],
   ["models", "Two models", drawModels, (trace) => source.models.length > 1 && trace.best],
 ];
@@ -45,14 +45,13 @@ const page = {
   },
   /** Add a change of the model, or take it away if it is there, and look again. */
   edit(change) {
-    state.edits = withEdit(state.edits, change);
-    return look();
+    return look(withEdit(state.edits, change));
   },
 };
 
-async function look() {
+async function look(edits = []) {
   const mine = (asked += 1);
-  const { model, text, edits } = state;
+  const { model, text } = state;
   find("error").textContent = "";
   if (!text.trim()) return;
   find("status").textContent = "Computing…";
@@ -60,7 +59,7 @@ async function look() {
     const base = await source.ask({ ask: "trace", model, text });
     const trace = edits.length ? await source.ask({ ask: "trace", model, text, edits }) : base;
     if (mine !== asked) return;
-    Object.assign(state, { trace, base });
+    Object.assign(state, { trace, base, edits });
     draw();
   } catch (error) {
     if (mine === asked) find("error").textContent = error.message;
@@ -106,6 +105,7 @@ function drawOutput() {
   if (edits.length && page.model.translates) {
     lines.push(el("p", { id: "before" }, "Without the changes: ", now === before ? "the same" : el("del", { dir: "auto" }, before)));
   }
+  if (!edits.length && trace.edits?.length) lines.push(el("p", { class: "hint" }, `Changed by ${trace.edits.join(", ")}.`));
   find("texts").replaceChildren(...lines);
   const chips = edits.map((each) =>
     el("button", { type: "button", onclick: () => page.edit(each), "aria-label": `Take back: ${editWords(each)}` }, editWords(each), " ✕"),
@@ -135,14 +135,14 @@ async function start() {
   const described = () => (find("shape").textContent = [page.model.name, page.model.shape].filter(Boolean).join(" · "));
   described();
   find("model").addEventListener("change", () => {
-    Object.assign(state, { model: Number(find("model").value), edits: [], kind: null });
+    Object.assign(state, { model: Number(find("model").value), kind: null });
     described();
     look();
   });
   find("tabs").addEventListener("keydown", moveTabs);
   find("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    Object.assign(state, { text: find("text").value, edits: [], step: 0, query: 0 });
+    Object.assign(state, { text: find("text").value, step: 0, query: 0 });
     look();
   });
   find("text").value = state.text = source.text;

@@ -157,6 +157,8 @@ def test_a_piece_is_forced_and_the_output_goes_on(page: "Page") -> None:
     page.locator("#before").wait_for()
     page.get_by_role("button", name="Back", exact=True).click()
     assert page.locator(".pieces li.now").inner_text() == piece
+    view(page, "Beam")
+    assert page.locator("svg text.best").count() > 1
 
 
 def test_an_edge_is_forbidden_and_a_state_patched(page: "Page") -> None:
@@ -169,6 +171,19 @@ def test_an_edge_is_forbidden_and_a_state_patched(page: "Page") -> None:
     page.locator("svg .cell").first.wait_for()
     page.locator("svg .cell").last.click()
     page.get_by_role("button", name="from the other text").wait_for()
+
+
+def test_a_change_that_fails_is_not_in_force(page: "Page") -> None:
+    view(page, "Heads")
+    page.locator("svg .cell").last.click()  # an edge that a shorter output does not have
+    page.get_by_role("button", name="may not attend to").wait_for()
+    page.route("**/ask", lambda route: route.fulfill(status=400, json={"error": "no query 6"}))
+    page.get_by_role("button", name="Diagonal weights").click()
+    page.get_by_text("no query 6").wait_for()
+    assert page.locator("#edits button").count() == 1
+    page.unroute("**/ask")
+    page.get_by_role("button", name="Take back").click()
+    page.locator("#before").wait_for(state="detached")
 
 
 def test_an_error_is_shown_and_does_not_stay(page: "Page") -> None:

@@ -1,5 +1,7 @@
+import contextlib
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +72,23 @@ def test_a_request_is_answered(server: Server) -> None:
 def test_a_wrong_request_has_a_message(server: Server, path: str, body: Any, status: int) -> None:
     found, values = asked(server, "POST", path, body, JSON)
     assert found == status and values["error"]
+
+
+def test_no_second_request_follows_a_refused_one(server: Server) -> None:
+    """Its body may be a whole request of another site's making."""
+    host = f"Host: 127.0.0.1:{server.server_port}\r\n"
+    body = json.dumps({"ask": "trace", "text": "to be"})
+    inner = f"POST /ask HTTP/1.1\r\n{host}Content-Type: application/json\r\n"
+    inner += f"Content-Length: {len(body)}\r\n\r\n{body}"
+    outer = f"POST /ask HTTP/1.1\r\n{host}Origin: http://evil.example\r\n"
+    outer += f"Content-Type: text/plain\r\nContent-Length: {len(inner)}\r\n\r\n{inner}"
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(outer.encode())
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while found := connection.recv(2**16):
+                answer += found
+    assert b"HTTP/1.0 403" in answer and b"200 OK" not in answer
 
 
 def test_a_large_request_is_not_read(server: Server) -> None:

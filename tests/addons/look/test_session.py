@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,7 @@ import torch
 
 from crosshead.addons.look.session import Session
 from crosshead.errors import ConfigError, DataError
-from crosshead.inspection import without_heads
+from crosshead.inspection import trace, without_heads
 from crosshead.tasks.translation.translator import Translator
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 
@@ -36,16 +37,16 @@ def test_every_architecture_answers(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["transformer", "bahdanau"])
 def test_the_effect_of_a_head_is_that_on_the_log_probability(name: str) -> None:
-    own, translator = session(name), pipeline_of(name)
+    translator = pipeline_of(name)
     assert isinstance(translator, Translator)
-    text = translator(TEXT)
-    target = text if text.strip() else "not"
-    [before] = translator.score([TEXT], [target])
-    request = {"ask": "heads", "text": TEXT, "target": target}
-    for each in own.answer(request)["effects"]:
+    own = trace(translator, TEXT)
+    given = own.ids[: len(own.ids) - 1]
+    pieces = len(given) + own.found[0].finished
+    before = trace(translator, TEXT, given).probabilities[:pieces]
+    for each in session(name).answer({"ask": "heads", "text": TEXT})["effects"]:
         with without_heads(translator, [(each["layer"], each["head"])], each["kind"]):
-            [after] = translator.score([TEXT], [target])
-        expected = sum(after.piece_log_probs) - sum(before.piece_log_probs)
+            after = trace(translator, TEXT, given).probabilities[:pieces]
+        expected = sum(map(math.log, after)) - sum(map(math.log, before))
         assert each["effect"] == pytest.approx(expected, abs=1e-3)
 
 
@@ -61,10 +62,22 @@ def test_the_effect_of_a_head_is_that_on_the_log_probability(name: str) -> None:
 )
 def test_a_change_changes_the_numbers_and_nothing_else(change: dict[str, Any]) -> None:
     own = session()
-    request = {"ask": "trace", "text": TEXT, "target": "not"}
-    before = own.answer(request)["probabilities"]
-    assert own.answer(request | {"edits": [change]})["probabilities"] != before
-    assert own.answer(request)["probabilities"] == before
+    request = {"ask": "trace", "text": TEXT}
+    before = own.answer(request)
+    changed = own.answer(request | {"edits": [change]})
+    assert changed["best"] != before["best"] and len(changed["edits"]) == 1
+    assert own.answer(request) == before
+
+
+def test_an_output_that_is_cut_off_has_effects() -> None:
+    """The guess of the piece after the last one is no part of the output."""
+    config = CONFIGS["pre-norm, multi-query"].model_copy(
+        update={"positions": "learned", "max_length": 12}
+    )
+    own = Session({"short": pipeline_of("pre-norm, multi-query", config=config)})
+    found = own.answer({"ask": "trace", "text": TEXT})
+    assert not found["found"][0]["finished"]
+    assert own.answer({"ask": "heads", "text": TEXT})["effects"]
 
 
 def test_a_prefix_begins_the_output() -> None:
@@ -84,6 +97,7 @@ def test_a_prefix_begins_the_output() -> None:
         ({"ask": "trace", "text": TEXT, "model": 1}, "no model 1"),
         ({"ask": "trace", "text": TEXT, "checkpoint": 7}, "no checkpoint of update 7"),
         ({"ask": "trace", "text": "a" * 5000}, "text"),
+        ({"ask": "states", "text": TEXT, "other": TEXT, "stack": "x"}, "no stack 'x'"),
         ({"ask": "trace", "text": TEXT, "edits": [{"edit": "prefix", "ids": [999]}]}, "id 999"),
         (
             {"ask": "trace", "text": TEXT, "edits": [{"edit": "off", "kind": "cross", "layer": 9}]},
@@ -110,7 +124,7 @@ def test_the_weights_of_a_checkpoint_are_used(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setattr("crosshead.addons.look.session.load_weights", lambda place: other)
     own = Session({str(tmp_path): pipeline})
     assert own.models[0]["checkpoints"] == [7]
-    request = {"ask": "trace", "text": TEXT, "target": "not"}
-    probabilities = own.answer(request | {"checkpoint": 7})["probabilities"]
-    assert probabilities == pytest.approx([probabilities[0]] * len(probabilities))
-    assert own.answer(request)["probabilities"] != pytest.approx(probabilities)
+    request = {"ask": "trace", "text": TEXT}
+    best = own.answer(request | {"checkpoint": 7})["best"][0]
+    assert [each[1] for each in best] == pytest.approx([best[0][1]] * len(best))
+    assert own.answer(request)["best"][0] != best

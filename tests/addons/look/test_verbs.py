@@ -1,5 +1,7 @@
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +20,15 @@ def test_a_saved_page_holds_the_model_or_the_trace_of_each_model(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "a.html"
-    command = ["look", BUNDLE, BUNDLE, "--text", "one two", "--save", out]
+    second = tmp_path / "second"
+    shutil.copytree(BUNDLE, second)
+    command = ["look", BUNDLE, second, "--text", "one two", "--save", out]
     assert re.search(rf"{out} \(it computes, \d\.\d MB\)", output_of(command, capfd))
-    assert saved(out)["computing"] and not saved(out)["answers"]
+    assert len(saved(out)["computing"]) == 2 and not saved(out)["answers"]
     monkeypatch.setattr(computing, "LARGEST", 0)
     assert f"{out} (recorded, " in output_of(command, capfd)
     asked = [each["request"]["ask"] for each in saved(out)["answers"]]
-    assert asked.count("trace") >= 1 and list(tmp_path.iterdir()) == [out]
+    assert asked.count("trace") == 2 and sorted(tmp_path.iterdir()) == [out, second]
 
 
 def saved(page: Path) -> dict[str, Any]:
@@ -37,6 +41,7 @@ def saved(page: Path) -> dict[str, Any]:
 def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
     assert "--text" in refused("look", BUNDLE, "--save", tmp_path / "a.html")
     assert "no such directory" in refused("look", tmp_path / "b")
+    assert "is given twice" in refused("look", BUNDLE, BUNDLE)
     assert "is a file of the model" in refused(
         "look", BUNDLE, "--text", "a", "--save", BUNDLE / "config.json"
     )
@@ -44,7 +49,8 @@ def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
 
 def test_the_page_is_served_until_ctrl_c() -> None:
     program = [sys.executable, "-m", "crosshead", "look", str(BUNDLE), "--text", "one"]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {"BROWSER": "true"}  # a program that opens nothing
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         [address] = re.findall(r"http://[\d.:]+/", process.stderr.readline())
         with urllib.request.urlopen(address, timeout=20) as page:
