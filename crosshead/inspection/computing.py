@@ -81,7 +81,8 @@ def _form(translator: Translator, kind: torch.dtype) -> dict[str, Any]:
         "target": None if config.joint_tokenizer else _pieces(bundle.target_tokenizer),
         "start": specials.start,
         "positions": translator.most_positions[1],
-        "longest": min(config.longest_source, translator.max_source_length),
+        "longest": config.longest_source,
+        "most": translator.max_source_length,
         "tag": translator.tag,
         "decode": {
             **config.decode.model_dump(include=_SEARCH),

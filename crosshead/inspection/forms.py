@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.inspection.edits import Edit
 from crosshead.inspection.record import AttentionWeights, Supervised
 from crosshead.inspection.trace import Trace
 from crosshead.models.base import AttentionKind
 
 
 def trace_form(found: Trace) -> dict[str, Any]:
-    """Return a trace as JSON values, without its states.
+    """Return a trace as JSON values, without its states and edits.
 
     Tensors are objects of `shape`, `type` and `data`: float32 or uint8, row by row, in base64.
     """
@@ -31,7 +30,6 @@ def trace_form(found: Trace) -> dict[str, Any]:
         "supervised": _supervised(found.supervised),
         "found": [each._asdict() for each in found.found],
         "beam": [[each._asdict() for each in rows] for rows in found.beam],
-        "edits": [_words(each) for each in found.edits],
     }  # fmt: skip
     plain = ("source", "read", "target", "ids", "best", "probabilities", "lens", "given")
     return form | {name: getattr(found, name) for name in plain}
@@ -52,14 +50,6 @@ def _attention(
     """Return one kind of attention: its axes and its layers."""
     found = [{name: packed(each) for name, each in layer.items()} for layer in layers]
     return {"queries": queries, "keys": keys, "layers": found}
-
-
-def _words(edit: Edit) -> str:
-    """Return an edit as it is written in Python, without the trace of a patch."""
-    values = [
-        str(getattr(edit, each.name)) for each in dataclasses.fields(edit) if each.name != "trace"
-    ]
-    return f"{type(edit).__name__}({', '.join(values)})"
 
 
 def _supervised(found: Supervised | None) -> dict[AttentionKind | str, Any] | None:

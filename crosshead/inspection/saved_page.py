@@ -1,6 +1,7 @@
 """The page that shows traces, as one file that needs no server."""
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -8,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from crosshead.inspection.edits import Edit
 from crosshead.inspection.forms import trace_form, weights_form
 from crosshead.inspection.record import AttentionWeights
 from crosshead.inspection.trace import Trace
@@ -60,13 +62,22 @@ def saved_page(
 def page_of(found: Trace | AttentionWeights) -> str:
     """Return the page that shows one trace, or attention weights alone."""
     if isinstance(found, Trace):
-        form, pieces, translates = trace_form(found), found.source or found.read, bool(found.found)
+        pieces, translates = found.source or found.read, bool(found.found)
+        form = trace_form(found) | {"edits": [_words(each) for each in found.edits]}
     else:
         form, pieces, translates = weights_form(found), found.keys, False
     text = "".join(pieces).replace("\u2581", " ").removesuffix("</s>").strip()
     model = {"name": "", "shape": "", "translates": translates}
     answer = {"request": {"ask": "trace", "text": text}, "answer": form}
     return saved_page([model | {"heads": {}, "stacks": {}, "checkpoints": []}], text, [answer])
+
+
+def _words(edit: Edit) -> str:
+    """Return an edit as it is written in Python, without the trace of a patch."""
+    values = [
+        str(getattr(edit, each.name)) for each in dataclasses.fields(edit) if each.name != "trace"
+    ]
+    return f"{type(edit).__name__}({', '.join(values)})"
 
 
 def frame_of(found: Trace | AttentionWeights) -> str:

@@ -23,7 +23,7 @@ from crosshead.tasks.pipeline import Pipeline, TextPipeline
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import collate
 from crosshead.text.tokenizers import Tokenizer
-from crosshead.vocabulary import EOS
+from crosshead.vocabulary import BOS, EOS, PAD
 
 __all__ = ["Attended", "BeamStep", "Difference", "NextPiece", "Trace", "trace"]
 
@@ -239,6 +239,8 @@ def trace(
     if isinstance(pipeline, Translator):
         given = _ids(pipeline, prefix if target is None else target)
         planned = pipeline.planned([text], 0).ids  # as the translator reads it
+        if not planned:
+            raise DataError("the model reads nothing of this text; give some words")
         if len(planned) != 1:
             raise DataError(
                 f"the text has {len(planned)} sentences for the model; give a single one"
@@ -335,9 +337,14 @@ class _Searched:
         limit = min(most, translator.most_positions[1] or most) - len(prefix)
         batch = collate([(source, ())], [0]).to(translator.device)
         self.given = len(prefix)
+        if limit < 1:
+            raise ConfigError(
+                f"a prefix of {len(prefix)} pieces is too long; the output has at most "
+                f"{limit + len(prefix)}"
+            )
         fed = torch.tensor([[bundle.specials.start, *prefix]], device=translator.device)
         [hypotheses] = search(
-            self, batch.source, torch.tensor([max(1, limit)]), bundle.specials, decode,
+            self, batch.source, torch.tensor([limit]), bundle.specials, decode,
             n_best=1 if decode.sample else decode.beam, prefix=fed,
         )  # fmt: skip
         for each in hypotheses:
@@ -391,8 +398,9 @@ def _ids(translator: Translator, given: str | Sequence[int]) -> Sequence[int]:
     if isinstance(given, str):
         return translator.examples([""], [given])[0][1]
     size = translator.bundle.target_tokenizer.vocab_size
-    if wrong := [each for each in given if not 0 <= each < size]:
-        raise ConfigError(f"found the token id {wrong[0]}; the vocabulary has 0 to {size - 1}")
+    specials = (PAD, BOS, EOS)
+    if wrong := [each for each in given if not 0 <= each < size or each in specials]:
+        raise ConfigError(f"the token id {wrong[0]} is no piece of an output")
     return given
 
 
@@ -411,14 +419,14 @@ def _check_places(edits: Sequence[Edit], read: _Read) -> None:
 def _read_pair(
     translator: Translator, source: Sequence[int], target: Sequence[int], *, ends: bool
 ) -> _Read:
-    """Return what a translator reads, from token ids."""
+    """Return what a translator reads, from token ids. It does not read the last one of all."""
     bundle = translator.bundle
-    batch = collate([(source, target)], [0], bundle.specials.start).to(translator.device)
-    from_pieces = bundle.source_tokenizer.pieces([*source, EOS])
-    read = bundle.target_tokenizer.pieces([bundle.specials.start, *target])
     ids = [*target, EOS] if ends else [*target]
+    batch = collate([(source, ids[:-1])], [0], bundle.specials.start).to(translator.device)
+    from_pieces = bundle.source_tokenizer.pieces([*source, EOS])
+    read = bundle.target_tokenizer.pieces([bundle.specials.start, *ids[:-1]])
     axes: dict[AttentionKind, tuple[list[str], list[str]]] = {
-        "cross": (bundle.target_tokenizer.pieces([*target, EOS]), from_pieces),
+        "cross": (bundle.target_tokenizer.pieces(ids), from_pieces),
         "encoder": (from_pieces, from_pieces),
         "decoder": (read, read),
     }

@@ -18,6 +18,7 @@ class Server(ThreadingHTTPServer):
     """Serves the page, with a text to begin with, and the answers of a session on 127.0.0.1."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, session: Session, port: int, text: str) -> None:
         self.session, self.text = session, text
@@ -56,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(403, {"error": "only the page itself may ask"})
         elif self.path != "/ask":
             self._send(404, {"error": "there is no such path"})
-        elif not length.isdecimal() or int(length) > LARGEST:
+        elif not length.isdecimal() or len(length) > 9 or int(length) > LARGEST:
             self._send(413, {"error": f"the request is too large; at most {LARGEST:,} bytes"})
         else:
             try:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.config import Config, validate
-from crosshead.errors import ConfigError
+from crosshead.errors import BundleError, ConfigError
 from crosshead.inspection.edits import Edit, ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
 from crosshead.inspection.forms import trace_form
 from crosshead.inspection.probe import stacks_of
@@ -145,7 +145,10 @@ class Session:
             )
         found = copy.copy(pipeline)
         found.bundle = dataclasses.replace(pipeline.bundle, model=copy.deepcopy(pipeline.model))
-        found.model.load_state_dict(load_weights(place), strict=False)
+        try:
+            found.model.load_state_dict(load_weights(place), strict=False)
+        except BundleError:
+            raise ConfigError(f"{place}: the checkpoint cannot be read; it may be gone") from None
         return found
 
     def _trace(

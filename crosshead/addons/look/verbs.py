@@ -62,6 +62,8 @@ def look(
 
     if save is not None:
         check_outputs({"--save": save}, [], bundle)
+        if save.suffix.lower() not in (".html", ".htm"):
+            raise UserError(f"--save {save}: expected the name of a page to end in .html")
         if not text.strip():
             raise UserError("--save needs the text that the page shows: --text")
     torch.set_num_threads(1)  # the products of one sentence are too small to be shared
@@ -83,10 +85,10 @@ def look(
             for model in range(len(session.models))
             for ask in ("trace", "heads")
         ]
+        answers = [{"request": each, "answer": session.answer(each)} for each in requests]
         computing = computing_forms(session.pipelines)
-        recorded = requests if computing is None else []
-        answers = [{"request": each, "answer": session.answer(each)} for each in recorded]
-        page = saved_page(session.models, text, answers, computing).encode()
+        models = [each | {"name": Path(each["name"]).name} for each in session.models]
+        page = saved_page(models, text, answers, computing).encode()
         atomic_write(save, page)
         does = "recorded" if computing is None else "it computes"
         put(f"page: {save} ({does}, {len(page) / 1e6:.1f} MB)\n")

@@ -2,19 +2,27 @@
 
 import { readIds, tokenizer } from "./pieces.mjs";
 import { largest, searched } from "./search.mjs";
+import { recording } from "./source.mjs";
 import { KINDS } from "./state.mjs";
 import { decoded, emptyCaches, encoded, endOfStack, logProbabilities, probeOf, transformer } from "./transformer.mjs";
 
 const [END, MOST_LISTED, MOST_KEPT] = [2, 5, 16];
 
-/** Return the source of a saved page that computes: `computing` holds the form of each model. */
-export function computed({ models, text, computing }) {
+/**
+ * Return the source of a saved page that computes: `computing` holds the form of each model.
+ *
+ * The page holds the answers about its first text, which may be one that only the program reads.
+ */
+export function computed({ models, text, answers = [], computing }) {
+  const recorded = recording({ models, text, answers });
   const ready = new Map();
   const ofModel = (number) => {
     if (!ready.has(number)) ready.set(number, lookedAt(computing[number], models[number]));
     return ready.get(number);
   };
-  const ask = async ({ ask: wanted, model = 0, text: given, edits = [], other, stack = "encoder" }) => {
+  const ask = async (request) => {
+    if (recorded.has(request)) return recorded.ask(request);
+    const { ask: wanted, model = 0, text: given, edits = [], other, stack = "encoder" } = request;
     await pause();
     const found = ofModel(model);
     if (wanted === "trace") return found.traced(given, edits).form;
@@ -94,13 +102,13 @@ function traceOf({ form, model, source, target, listed, supervised }, text, edit
   const memory = encoded(model, ids, probe);
   const fixed = given && { ids: given, ends: true, found: [], beam: [], given: 0 };
   const search = fixed ?? searchOf({ form, model, target, listed }, memory, edits);
-  const read = [form.start, ...search.ids];
+  const predicted = search.ends ? [...search.ids, END] : search.ids;
+  const read = [form.start, ...predicted.slice(0, -1)];
   const [{ hidden }] = decoded(model, memory, [{ ids: read, caches: emptyCaches(model) }], probe);
   const logProbs = logProbabilities(model, hidden);
-  const predicted = [...search.ids, search.ends ? END : largest(logProbs.at(-1), 1)[0]];
   const pieces = { source: source.pieces(ids), read: target.pieces(read) };
   const axes = {
-    cross: { queries: target.pieces([...search.ids, END]), keys: pieces.source },
+    cross: { queries: target.pieces(predicted), keys: pieces.source },
     encoder: { queries: pieces.source, keys: pieces.source },
     decoder: { queries: pieces.read, keys: pieces.read },
   };
@@ -114,7 +122,6 @@ function traceOf({ form, model, source, target, listed, supervised }, text, edit
     found: search.found,
     beam: search.beam,
     given: search.given,
-    edits: [],
     ...pieces,
     target: target.pieces(predicted),
     ids: predicted,
@@ -128,14 +135,15 @@ function traceOf({ form, model, source, target, listed, supervised }, text, edit
 /** Return the output that the model finds for a source, with changes in force, and the steps of the search. */
 function searchOf({ form, model, target, listed }, memory, edits) {
   const prefix = edits.find((each) => each.edit === "prefix")?.ids ?? [];
-  if (prefix.includes(0)) throw new Error("<pad> is no piece of an output");
+  if (prefix.some((id) => id < 3)) throw new Error("the token ids 0 to 2 are no pieces of an output");
   const step = (rows) => {
     const stepped = decoded(model, memory, rows, probeOf(edits, false));
     const logProbs = logProbabilities(model, stepped.map(({ hidden }) => hidden.at(-1)));
     return stepped.map(({ caches }, i) => ({ caches, logProbs: logProbs[i] }));
   };
   const most = memory[0].keys.length + form.decode.max_extra;
-  const limit = Math.max(1, Math.min(most, form.positions ?? most) - prefix.length);
+  const limit = Math.min(most, form.positions ?? most) - prefix.length;
+  if (limit < 1) throw new Error(`a prefix of ${prefix.length} pieces is too long`);
   const [begin, rules] = [[form.start, ...prefix], { ...form.decode, eos: END }];
   const { steps, found } = searched({ step, caches: emptyCaches(model), prefix: begin, limit, rules });
   const shownRow = ({ parent, ids, total, logProbs }) => {

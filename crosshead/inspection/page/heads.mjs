@@ -3,7 +3,7 @@
 import { choice, digits, el, shown } from "./dom.mjs";
 import { part } from "./tensor.mjs";
 import { largeMap, lines, scaleBar, smallMap } from "./pictures.mjs";
-import { KINDS, effectsOf, isTaught } from "./state.mjs";
+import { KINDS, effectsOf, isTaught, rowWords } from "./state.mjs";
 
 /** Return the choice of the kind of attention. */
 export function kindChoice(page) {
@@ -73,7 +73,7 @@ export function drawHeads(page) {
     { class: "stack" },
     el("div", { class: "row" }, kindChoice(page), choice("Colour", choices, shows, (value) => page.set({ shows: value }))),
     grid(page),
-    el("p", { class: "hint" }, "Rows attend to columns. ", scaleBar("0", digits(most, most === 1 ? 0 : 2)), " Grey: may not attend."),
+    el("p", { class: "hint" }, "Rows attend to columns. ", rowWords(kind), scaleBar("0", digits(most, most === 1 ? 0 : 2)), " Grey: may not attend."),
     el("h2", {}, `Layer ${layer}, head ${head}`),
     taught ? el("p", {}, "A word aligner has taught this head in training: its weights do not show what attention finds by itself.") : "",
     el(

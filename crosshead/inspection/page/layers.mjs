@@ -5,12 +5,12 @@ import { digits, el, shown } from "./dom.mjs";
 /** Return the view. */
 export function drawLayers(page) {
   const { lens, target } = page.state.trace;
-  const head = el("tr", {}, el("th", { scope: "col", class: "text" }, "After"), target.map((each) => el("th", { scope: "col" }, shown(each))));
+  const head = el("tr", {}, el("th", { scope: "col", class: "text" }, ""), target.map((each) => el("th", { scope: "col" }, shown(each))));
   const rows = lens.map((layer, number) =>
     el(
       "tr",
       {},
-      el("th", { scope: "row" }, number ? `layer ${number}` : "embedding"),
+      el("th", { scope: "row" }, number ? `after layer ${number}` : "embedding"),
       layer.map((best) => {
         const [piece, probability] = best[0];
         const words = best.map(([each, p]) => `${shown(each)} ${digits(p)}`).join("\n");

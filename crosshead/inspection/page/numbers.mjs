@@ -2,7 +2,7 @@
 
 import { choice, digits, el, math, shown } from "./dom.mjs";
 import { dot, part, softmax } from "./tensor.mjs";
-import { KINDS } from "./state.mjs";
+import { KINDS, rowWords } from "./state.mjs";
 import { kindChoice } from "./heads.mjs";
 import { PRESETS } from "./presets.mjs";
 
@@ -98,7 +98,7 @@ export function drawNumbers(page) {
     { class: "stack" },
     el("div", { class: "row" }, top),
     el("p", {}, formula()),
-    example ? el("p", { class: "hint" }, example.says) : el("p", { class: "hint" }, `${KINDS[kind]}, layer ${layer}, head ${head}; the vectors have ${row.width} numbers each. `, row.isScaledDot ? "" : "The score of this model is not the plain scaled dot product."),
+    example ? el("p", { class: "hint" }, example.says) : el("p", { class: "hint" }, `${KINDS[kind]}, layer ${layer}, head ${head}; the vectors have ${row.width} numbers each. `, rowWords(kind), row.isScaledDot ? "" : "The score of this model is not the plain scaled dot product."),
     el("p", {}, `query q = ${vectorWords(row.q, 8)}`),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Numbers" }, table(found, row, tensors, number)),
     el("p", {}, `context = sum of weight · v = ${vectorWords(row.context, 8)}`),

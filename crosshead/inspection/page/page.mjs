@@ -51,18 +51,21 @@ const page = {
 
 async function look(edits = []) {
   const mine = (asked += 1);
-  const { model, text } = state;
+  const [model, text] = [Number(find("model").value || 0), find("text").value];
+  const isOther = model !== state.model || text !== state.text;
   find("error").textContent = "";
-  if (!text.trim()) return;
   find("status").textContent = "Computing…";
   try {
     const base = await source.ask({ ask: "trace", model, text });
     const trace = edits.length ? await source.ask({ ask: "trace", model, text, edits }) : base;
     if (mine !== asked) return;
-    Object.assign(state, { trace, base, edits });
+    Object.assign(state, { model, text, trace, base, edits }, isOther ? { step: 0, query: 0, kind: null } : {});
     draw();
   } catch (error) {
-    if (mine === asked) find("error").textContent = error.message;
+    if (mine !== asked) return;
+    find("error").textContent = error.message;
+    if (isOther) state.trace = null; // nothing of another text stays beside this one
+    draw();
   } finally {
     if (mine === asked) find("status").textContent = "";
   }
@@ -70,6 +73,7 @@ async function look(edits = []) {
 
 function draw() {
   const { trace } = state;
+  find("shape").textContent = [page.model.name, page.model.shape].filter(Boolean).join(" · ");
   for (const id of ["tabs", "panel"]) find(id).hidden = !trace;
   find("output").hidden = !trace?.best;
   if (!trace) return;
@@ -132,26 +136,19 @@ async function start() {
   source = remembering(!saved ? await server() : saved.computing ? computed(saved) : recording(saved));
   find("model").append(...source.models.map((each, i) => el("option", { value: i }, each.name)));
   find("model-field").hidden = source.models.length < 2;
-  const described = () => (find("shape").textContent = [page.model.name, page.model.shape].filter(Boolean).join(" · "));
-  described();
-  find("model").addEventListener("change", () => {
-    Object.assign(state, { model: Number(find("model").value), kind: null });
-    described();
-    look();
-  });
+  find("model").addEventListener("change", () => look());
   find("tabs").addEventListener("keydown", moveTabs);
   find("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    Object.assign(state, { text: find("text").value, step: 0, query: 0 });
     look();
   });
-  find("text").value = state.text = source.text;
+  find("text").value = source.text;
   if (!source.live) {
     find("text").readOnly = true;
     find("go").hidden = true;
     find("source").textContent = "This page shows what crosshead has recorded, and reaches no server.";
   }
-  await look();
+  if (source.text) await look();
 }
 
 start().catch((error) => (find("error").textContent = error.message));

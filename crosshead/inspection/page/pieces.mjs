@@ -98,7 +98,7 @@ const SPECIAL_SIGNS = new RegExp(
 const SIGNS = /(?!\p{ASCII})[\p{So}\p{Sm}\p{Extended_Pictographic}\u2022\u2023]/gu;
 
 /** Return the ids of a text as the server gives them to the model, or throw an error if only the server can. */
-export function readIds(text, { encode, pieces }, { longest, tag }) {
+export function readIds(text, { encode, pieces }, { longest, most, tag }) {
   const refused = (what) => new Error(`this saved page cannot read ${what}; open the model with crosshead look`);
   const core = stripped(text);
   const seen = text.replace(core, () => visible(core));
@@ -113,10 +113,13 @@ export function readIds(text, { encode, pieces }, { longest, tag }) {
     return tag ? `${tag} ${stripped(known)}` : known;
   };
   const count = encode(inCase(stripped(seen))).length;
-  if (count > longest) throw refused(`a text of ${count} pieces, more than the ${longest} of the longest in training`);
+  if (count > most) throw refused(`a text of ${count} pieces, more than ${most}`);
+  // The program splits such a text into sentences.
+  if (count > longest && ENDED.test(core)) throw refused("a long text with a sign that may end a sentence within it");
   return encode(stripped(visible(inCase(seen))));
 }
 
+const ENDED = /\p{Sentence_Terminal}\P{L}*\p{L}/u;
 const LETTERS = "[\\p{L}\\p{Nl}\\p{No}]+";
 const WORD = new RegExp(`(?<![\\p{L}\\p{N}_])${LETTERS}(?:['\u2019]${LETTERS})*(?![\\p{L}\\p{N}_])`, "gu");
 const isUpper = (text) => /\p{Uppercase}/u.test(text) && !/[\p{Lowercase}\p{Lt}]/u.test(text);

@@ -58,6 +58,11 @@ export function effectsOf({ state: { model, text } }) {
   return { ask: "heads", model, text };
 }
 
+/** Return the words for what a row of a kind of attention is, if its label does not say it. */
+export function rowWords(kind) {
+  return kind === "cross" ? "A row is the position that writes the piece beside it, and has read those before it. " : "";
+}
+
 /** Return whether a head is the one that a word aligner has taught. */
 export function isTaught(supervised, kind, layer, head) {
   return Boolean(supervised) && supervised.kind === kind && supervised.layer === layer && supervised.head === head;

@@ -32,6 +32,6 @@ export function drawTraining(page) {
   };
   slider.addEventListener("input", () => go(Number(slider.value)));
   go(page.state.checkpoint ?? 0);
-  const words = `The run has kept ${updates.length} checkpoints. The matrix is layer ${layer}, head ${head}, which the view of heads chooses.`;
+  const words = `The run has kept ${updates.length} checkpoints, shown without changes. The matrix is layer ${layer}, head ${head}, which the view of heads chooses.`;
   return el("div", { class: "stack" }, el("p", { class: "hint" }, words), kind ? kindChoice(page) : "", el("div", { class: "row" }, slider, count), below);
 }

@@ -24,7 +24,7 @@ def test_a_saved_page_holds_the_model_or_the_trace_of_each_model(
     shutil.copytree(BUNDLE, second)
     command = ["look", BUNDLE, second, "--text", "one two", "--save", out]
     assert re.search(rf"{out} \(it computes, \d\.\d MB\)", output_of(command, capfd))
-    assert len(saved(out)["computing"]) == 2 and not saved(out)["answers"]
+    assert len(saved(out)["computing"]) == 2 and len(saved(out)["answers"]) == 4
     monkeypatch.setattr(computing, "LARGEST", 0)
     assert f"{out} (recorded, " in output_of(command, capfd)
     asked = [each["request"]["ask"] for each in saved(out)["answers"]]
@@ -41,6 +41,7 @@ def saved(page: Path) -> dict[str, Any]:
 def test_wrong_use_is_refused(tmp_path: Path, refused: Refused) -> None:
     assert "--text" in refused("look", BUNDLE, "--save", tmp_path / "a.html")
     assert "no such directory" in refused("look", tmp_path / "b")
+    assert "end in .html" in refused("look", BUNDLE, "--text", "a", "--save", tmp_path / "a.pdf")
     assert "is given twice" in refused("look", BUNDLE, BUNDLE)
     assert "is a file of the model" in refused(
         "look", BUNDLE, "--text", "a", "--save", BUNDLE / "config.json"
