@@ -87,6 +87,38 @@ PenaltyOption = Annotated[
         "it off (default: the bundle's).",
     ),
 ]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="T",
+        help="Sampling temperature: below 1 is more conservative, above 1 more varied "
+        "(default: the bundle's, usually 1; for sampling).",
+    ),
+]
+TopKOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        help="Sample from the K most probable tokens only; 0 is no limit (default: the "
+        "bundle's, usually 0; for sampling).",
+    ),
+]
+TopPOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="Sample from the smallest set of tokens with this total probability, above 0 and "
+        "up to 1 (default: the bundle's, usually 1; for sampling).",
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="S",
+        help="Random seed of the samples (default: the bundle's, usually 1; for sampling). "
+        "The same seed gives the same texts.",
+    ),
+]
 ToOption = Annotated[
     str | None,
     typer.Option(

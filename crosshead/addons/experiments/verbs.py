@@ -18,18 +18,18 @@ from crosshead.cli.options import (
     DeviceOption,
     PenaltyOption,
     PrecisionOption,
+    SeedOption,
     SourceOption,
+    TemperatureOption,
     ThreadsOption,
     ToOption,
+    TopKOption,
+    TopPOption,
 )
 from crosshead.cli.terminal import note, put
 from crosshead.tasks.translation.verbs.translate import (
     BatchTokensOption,
     SampleOption,
-    SeedOption,
-    TemperatureOption,
-    TopKOption,
-    TopPOption,
 )
 
 if TYPE_CHECKING:

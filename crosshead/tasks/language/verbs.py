@@ -16,7 +16,11 @@ from crosshead.cli.options import (
     DeviceOption,
     JsonlOption,
     PrecisionOption,
+    SeedOption,
+    TemperatureOption,
     ThreadsOption,
+    TopKOption,
+    TopPOption,
 )
 from crosshead.cli.terminal import put, put_bytes
 from crosshead.errors import BundleError, ConfigError, DataError
@@ -62,43 +66,15 @@ def generate(
             help="Number of texts to write (default: 1; needs sampling).",
         ),
     ] = 1,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            metavar="T",
-            help="Sampling temperature: below 1 is more conservative, above 1 more varied "
-            "(default: the bundle's).",
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="Sample from the K most probable tokens only; 0 is no limit (default: the "
-            "bundle's). Small values avoid improbable tokens.",
-        ),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Sample from the smallest set of tokens with this total probability, above 0 and "
-            "up to 1 (default: the bundle's). Small values avoid improbable tokens.",
-        ),
-    ] = None,
+    temperature: TemperatureOption = None,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
     greedy: Annotated[
         bool,
         typer.Option("--greedy", help="Take the most probable token each time, without sampling."),
     ] = False,
     beam: BeamOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S",
-            help="Random seed of the samples (default: the bundle's). The same seed gives the same "
-            "text; change it for another one.",
-        ),
-    ] = None,
+    seed: SeedOption = None,
     stop: Annotated[
         str,
         typer.Option(

@@ -16,8 +16,12 @@ from crosshead.cli.options import (
     JsonlOption,
     PenaltyOption,
     PrecisionOption,
+    SeedOption,
+    TemperatureOption,
     ThreadsOption,
     ToOption,
+    TopKOption,
+    TopPOption,
 )
 from crosshead.cli.terminal import note, open_output, watched
 from crosshead.errors import DataError, UserError
@@ -88,38 +92,6 @@ MbrOption = Annotated[
         help="Draw N samples of each line, and print the one that is most like all of them by "
         "chrF: minimum Bayes risk (default: off). 32 is a start; more are better and slower. The "
         "score is the mean chrF.",
-    ),
-]
-TemperatureOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="T",
-        help="Sampling temperature: below 1 is more conservative, above 1 more varied "
-        "(default: the bundle's, usually 1; for sampling).",
-    ),
-]
-TopKOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        help="Sample from the K most probable tokens only; 0 is no limit (default: the "
-        "bundle's, usually 0; for sampling).",
-    ),
-]
-TopPOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        help="Sample from the smallest set of tokens with this total probability, above 0 and "
-        "up to 1 (default: the bundle's, usually 1; for sampling).",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="S",
-        help="Random seed of the samples (default: the bundle's, usually 1; for sampling). "
-        "The same seed gives the same translations.",
     ),
 ]
 ScoresOption = Annotated[
