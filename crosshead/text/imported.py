@@ -86,7 +86,7 @@ class ImportedTokenizer(Tokenizer):
 
     def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
-        self._processor, self._of_model = load_pieces(model, where)
+        self._processor, _ = load_pieces(model, where)
         self._pieces = vocabulary.names
         self.vocab_size = len(self._pieces)
         self._ids = {piece: index for index, piece in enumerate(self._pieces) if index > UNK}
@@ -102,15 +102,6 @@ class ImportedTokenizer(Tokenizer):
     def unknown(self, text: str) -> list[str]:
         """Return the pieces of a line that the vocabulary lacks, in their order."""
         return [piece for piece in self._segmented(text) if piece not in self._ids]
-
-    def missing_pieces(self) -> list[str]:
-        """Return the pieces of the SentencePiece model that the vocabulary lacks."""
-        model, known = self._processor, {*self._pieces}
-        return [
-            piece
-            for index, piece in enumerate(self._of_model)
-            if piece not in known and not (model.is_control(index) or model.is_unknown(index))
-        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`."""

@@ -57,15 +57,6 @@ def test_a_piece_outside_the_vocabulary_is_unknown(tokenizer: ImportedTokenizer)
     assert "<unk>" in tokenizer.decode(tokenizer.encode("two dogs"))
 
 
-def test_missing_pieces_are_those_of_the_model(tokenizer: ImportedTokenizer) -> None:
-    missing = tokenizer.missing_pieces()
-    assert missing and all("w" in piece for piece in missing)  # the fixture left them out
-    model = learned(LINES, 60)
-    pieces = tuple(marian_vocabulary(model))
-    vocabulary = ForeignVocabulary(pieces, (len(pieces) - 1, None, 0, 1))
-    assert not ImportedTokenizer(model, vocabulary).missing_pieces()
-
-
 def test_a_lone_surrogate_is_no_text(tokenizer: ImportedTokenizer) -> None:
     with pytest.raises(DataError, match="lone surrogate"):
         tokenizer.encode("a \ud800")

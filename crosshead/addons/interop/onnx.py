@@ -19,7 +19,6 @@ from typing import Any
 from crosshead.addons.interop.base import (
     OTHER_WIDTHS,
     OWN_POSITIONS,
-    WITHOUT_CONTROL,
     Export,
     ForeignSearch,
     Limit,
@@ -46,10 +45,8 @@ from crosshead.addons.interop.onnx_runtime import (
     JS_CONFIG,
     TOKENIZER,
     LoadedGraphs,
-    exported_vocabulary,
 )
 from crosshead.addons.interop.tokenizer_json import (
-    JoinedVocabulary,
     foreign_ids,
     tokenizer_json,
     tokenizer_settings,
@@ -57,7 +54,7 @@ from crosshead.addons.interop.tokenizer_json import (
 from crosshead.addons.interop.weights import to_bart, with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.transformer import Transformer
-from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.pieces import CONTROL
 from crosshead.text.subwords import SubwordTokenizer
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -92,21 +89,16 @@ _STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quanti
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     """Write a bundle's model and its tokenizer."""
     tokenizer = bundle.source_tokenizer
-    assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
-    joined = exported_vocabulary(bundle)
-    weights = _weights(bundle, joined)
+    assert isinstance(tokenizer, SubwordTokenizer)
+    weights = _weights(bundle)
     stored = _STORED[kind]
     suffix = "_quantized" if kind == "int8" else ""
     tokens = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK}
-    names = {
-        name: joined.pieces[row]
-        for name, index in tokens.items()
-        if (row := joined.source[index]) is not None
-    }
+    names = {name: CONTROL[index] for name, index in tokens.items()}
     contents = {
-        CONFIG: json_bytes(_settings(bundle, joined, DTYPES[kind])),
+        CONFIG: json_bytes(_settings(bundle, DTYPES[kind])),
         GENERATION: json_bytes(_generation(bundle)),
-        TOKENIZER: tokenizer_json(tokenizer, joined),
+        TOKENIZER: tokenizer_json(tokenizer),
         "tokenizer_config.json": tokenizer_settings(bundle.config.longest_source + 1, names),
         PAGE: files("crosshead.addons.interop").joinpath(PAGE).read_bytes(),
         f"{FOLDER}/{ENCODER}{suffix}.onnx": stored(encoder_graph(weights)),
@@ -121,7 +113,7 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
     write_generation({**_generation(bundle), **search_arguments(search)}, directory)
 
 
-def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
+def _weights(bundle: TextBundle) -> Weights:
     """Return the weights of a bundle's model in the form of the graphs."""
     model = bundle.model
     assert isinstance(model, Transformer)
@@ -130,25 +122,23 @@ def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
     values["projection.bias"] = output_bias(model.projection.bias, bundle)
     rows = [foreign_ids(each) for each in (bundle.source_tokenizer, bundle.target_tokenizer)]
     family = to_bart(model.config, values, rows)
-    return Weights(model, family, settings(bundle)["max_position_embeddings"], joined.target_rows)
+    return Weights(model, family, settings(bundle)["max_position_embeddings"])
 
 
-def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: str) -> dict[str, Any]:
+def _settings(bundle: TextBundle, dtype: str) -> dict[str, Any]:
     """Return the content of `config.json`."""
     return {
         **settings(bundle),
-        **control(joined.target, bundle.specials.start),
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
-        "vocab_size": len(joined.pieces),
-        "decoder_vocab_size": len(joined.pieces),
+        "decoder_vocab_size": bundle.config.target_vocabulary,
         # Without it, the library chooses the number format by the machine.
         JS_CONFIG: {"dtype": dtype},
     }
 
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
-    ids = exported_vocabulary(bundle).target
+    ids = foreign_ids(bundle.target_tokenizer)
     return {**control(ids, bundle.specials.start), "forced_eos_token_id": None}
 
 
@@ -173,27 +163,23 @@ _IN_A_BROWSER = (
 )
 
 
-def _lacks_pieces(bundle: TextBundle) -> bool:
-    return any(
-        isinstance(each, ImportedTokenizer) and bool(each.missing_pieces())
-        for each in (bundle.source_tokenizer, bundle.target_tokenizer)
-    )
-
-
 _POSITIONS = tuple(each for each in OWN_POSITIONS if each not in ("shaw", "t5"))
 """The positions without learned vectors or biases of distances."""
 
 ONNX = Export(
     name="onnx",
     modules=("onnxruntime",),
-    accepts={**ACCEPTS, "model.positions": _POSITIONS},
+    accepts={
+        **ACCEPTS,
+        "model.positions": _POSITIONS,
+        "tokenizer.kind": ("bpe", "unigram"),
+    },
     refuses=(
-        WITHOUT_CONTROL,
         OTHER_WIDTHS,
         Limit(
-            "an imported vocabulary without pieces of its SentencePiece model",
-            _lacks_pieces,
-            "export to ctranslate2",
+            "tokenizer.joint = false",
+            lambda bundle: not bundle.config.joint_tokenizer,
+            "transformers.js has one vocabulary for both sides: train with joint = true",
         ),
     ),
     types={"float32": Tolerance(1e-3, 1e-4, 1), "int8": Tolerance(0.5, 0.03, 20)},

@@ -10,7 +10,7 @@ positions, `D` width, `E` width of a head, `V` vocabulary.
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -36,14 +36,11 @@ class Weights:
         model: The model, for its shape and its positions.
         family: Its weights by the names of the family.
         length: The number of positions of tables, unless the model has learned another number.
-        target_rows: The row of the target's matrices for each token id; None if both numbers are
-            the same.
     """
 
     model: Transformer
     family: Mapping[str, Tensor]
     length: int
-    target_rows: Sequence[int] | None
 
 
 def encoder_graph(weights: Weights) -> bytes:
@@ -84,7 +81,7 @@ def decoder_graph(weights: Weights) -> bytes:
     past = _Past(graph)
     length = graph.size("input_ids", 1)
     span = Span(graph, past.length, graph.add("Add", [past.length, length]))
-    x = graph.embedded(name, graph.target_rows("input_ids"), model.target_embeddings, span)
+    x = graph.embedded(name, "input_ids", model.target_embeddings, span)
     causal = graph.causal_bias(span)
     padding = graph.padding_bias("encoder_attention_mask")
     positions = positions_of(model.decoder.layers[0].self_attention, graph, span, weights.length)
@@ -143,11 +140,6 @@ class _Graph(Nodes):
     def size(self, x: str, axis: int) -> str:
         """Return the size of an axis, as a tensor of one whole number."""
         return self.add("Shape", [x], start=axis, end=axis + 1)
-
-    def target_rows(self, ids: str) -> str:
-        """Return the rows of the target's matrices for token ids."""
-        known = self._weights.target_rows
-        return ids if known is None else self.add("Gather", [self._target_rows(known), ids])
 
     def embedded(self, name: str, rows: str, embeddings: Embeddings, span: Span) -> str:
         """Return the vectors of tokens with their added positions, "B T D"."""
@@ -218,14 +210,11 @@ class _Graph(Nodes):
 
     def logits(self, x: str, name: str, length: str) -> int:
         """Add the output `logits`, "B T V", and return V."""
-        known = self._weights.target_rows
-        size = len(self._family[name] if known is None else known)
+        size = len(self._family[name])
         rows = self.add("Reshape", [x, self.whole("rows", [-1, self.config.d_model])])
         bias = self.tensor(LOGITS_BIAS, numbers(self._family[LOGITS_BIAS][0]))
         # The matrix is not transposed on disk, so that it is the target embedding if both are tied.
         flat = self.add("Gemm", [rows, self.weight(name), bias], transB=1)
-        if known is not None:
-            flat = self.add("Gather", [flat, self._target_rows(known)], axis=1)
         parts = [self.whole("all", [-1]), length, self.whole("vocabulary", [size])]
         self.add("Reshape", [flat, self.add("Concat", parts, axis=0)], "logits")
         return size
@@ -234,9 +223,6 @@ class _Graph(Nodes):
         """Return 0 for 1, and a large negative number for 0."""
         missing = self.add("Sub", [allowed, self.number("one", 1.0)])
         return self.add("Mul", [missing, self.number("masked", _MASKED)])
-
-    def _target_rows(self, known: Sequence[int]) -> str:
-        return self.whole("target_rows", list(known))
 
     def _activated(self, x: str) -> str:
         """Return the activation of x."""

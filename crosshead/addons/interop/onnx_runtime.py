@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
-from crosshead.addons.interop.tokenizer_json import JoinedVocabulary, joined_vocabulary
 from crosshead.addons.interop.verify import free_specials, scored, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import search as search_batch
@@ -42,11 +41,6 @@ ENCODER, DECODER = "encoder_model", "decoder_model_merged"
 length, none included."""
 
 
-def exported_vocabulary(bundle: TextBundle) -> JoinedVocabulary:
-    """Return the vocabulary of the export of a bundle."""
-    return joined_vocabulary(bundle.source_tokenizer, bundle.target_tokenizer)
-
-
 @dataclass(frozen=True)
 class OnnxState:
     """The state of decoding: encoded sources, and the keys and values so far, by input name."""
@@ -66,10 +60,10 @@ class OnnxState:
 class OnnxModel:
     """The graphs of an export in ONNX Runtime, as a model that crosshead's search can decode.
 
-    Hidden states are logits already. All token ids are the bundle's.
+    Hidden states are logits already.
     """
 
-    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -83,11 +77,6 @@ class OnnxModel:
             )
             for name in (ENCODER, DECODER)
         )
-        joined = exported_vocabulary(bundle)
-        self._source, self._target = (
-            np.array([row or 0 for row in rows]) for rows in (joined.source, joined.target)
-        )
-        self._absent = [index for index, row in enumerate(joined.target) if row is None]
         self._outputs = [each.name for each in self._decoder.get_outputs()]
         self._empty = {
             each.name: (each.shape[1], 0, each.shape[3])
@@ -98,10 +87,9 @@ class OnnxModel:
     def start(self, source: Tensor) -> OnnxState:
         """Return the state before the first token, one row per source of padded ids, "B S"."""
         mask = (source != PAD).numpy().astype(np.int64)
-        ids = self._source[source.numpy()]
-        [hidden] = self._encoder.run(None, {"input_ids": ids, "attention_mask": mask})
+        [hidden] = self._encoder.run(None, {"input_ids": source.numpy(), "attention_mask": mask})
         past = {
-            name: np.zeros((len(ids), *shape), np.float32) for name, shape in self._empty.items()
+            name: np.zeros((len(mask), *shape), np.float32) for name, shape in self._empty.items()
         }
         memory = {"encoder_attention_mask": mask, "encoder_hidden_states": hidden}
         return OnnxState({**memory, **past}, is_new=True)
@@ -119,14 +107,12 @@ class OnnxModel:
         """Feed each row its next tokens and return the logits after each, "N T V"."""
         feeds = {
             **state.arrays,
-            "input_ids": self._target[tokens.numpy()],
+            "input_ids": tokens.numpy(),
             "use_cache_branch": np.array([not state.is_new]),
         }
         found = dict(zip(self._outputs, self._decoder.run(None, feeds), strict=True))
         past = {name: found[name.replace("past_key_values", "present")] for name in self._empty}
-        logits = torch.from_numpy(found["logits"][..., self._target])
-        logits[..., self._absent] = float("-inf")
-        return logits, OnnxState({**state.arrays, **past}, is_new=False)
+        return torch.from_numpy(found["logits"]), OnnxState({**state.arrays, **past}, is_new=False)
 
 
 class LoadedGraphs:
@@ -138,11 +124,8 @@ class LoadedGraphs:
         from tokenizers import Tokenizer
 
         self._bundle = bundle
-        self._model = OnnxModel(bundle, directory)
+        self._model = OnnxModel(directory)
         self._tokenizer: Any = Tokenizer.from_file(str(directory / TOKENIZER))
-        joined = exported_vocabulary(bundle)
-        self._foreign = joined.target
-        self._own = {row: index for index, row in enumerate(joined.source) if row is not None}
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says.
@@ -179,8 +162,8 @@ class LoadedGraphs:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of lines, as `Foreign` says, by `tokenizer.json`."""
         found = self._tokenizer.encode_batch(tagged_sources(self._bundle, lines))
-        return [[self._own[row] for row in each.ids[:-1]] for each in found]
+        return [each.ids[:-1] for each in found]
 
     def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of outputs, as `Foreign` says, by `tokenizer.json`."""
-        return [self._tokenizer.decode([self._foreign[n] for n in each]) for each in outputs]
+        return [self._tokenizer.decode(each) for each in outputs]

@@ -2,27 +2,19 @@
 
 The library `tokenizers` and transformers.js read this file. The escapes of reserved characters, the
 space before a line and the spelling in bytes become normalisers and decoders, so that the ids are
-the same for ordinary and for odd text. The file has one vocabulary, which encodes sources and
-decodes targets. So two vocabularies become one: the pieces of the source, and then those of the
-target under names that no text has. Three things differ from crosshead:
+the same for ordinary and for odd text. Three things differ from crosshead:
 
 - The name of a control piece in a text, such as `</s>`, becomes that control piece.
 - In unigram models, transformers.js knows no bytes: a character without a piece becomes unknown.
 - `tokenizers` shows bytes that are no text as one U+FFFD each.
-
-A piece that no source has, such as a piece of a target vocabulary of its own, begins with a space.
-It is never found in a text, because every space of a text becomes U+2581. Decoding takes the space
-away.
 
 A language model of crosshead's own encodes line by line, and the end token stands for a line break.
 So its file names this token by a line feed. A text is split at it, and it stands before every
 prompt, as in crosshead's own generation.
 """
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from crosshead.addons.interop.base import json_bytes
@@ -32,9 +24,6 @@ from crosshead.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
-
-MARK = " "
-"""The character that hides a piece from texts: in a text, every space has become U+2581."""
 
 
 def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
@@ -55,79 +44,17 @@ def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     return {piece: row for row, piece in known}
 
 
-@dataclass(frozen=True)
-class JoinedVocabulary:
-    """The vocabulary of an export.
-
-    Attributes:
-        pieces: The piece of each exported id; a piece that no source has begins with `MARK`.
-        source: The exported id of each id of the source tokenizer; None if it is not exported.
-        target: The same for the target tokenizer.
-        target_rows: The row of the target's matrices for each exported id; None if both numbers
-            are the same. Pieces of the source have the row of padding, which is never produced.
-    """
-
-    pieces: tuple[str, ...]
-    source: Sequence[int | None]
-    target: Sequence[int | None]
-    target_rows: Sequence[int] | None
-
-
-def joined_vocabulary(source: Tokenizer, target: Tokenizer) -> JoinedVocabulary:
-    """Return one vocabulary for two tokenizers; equal vocabularies stay as they are.
-
-    Padding, begin, end and unknown have one id for both sides.
-    """
-    rows, own = foreign_ids(source), foreign_ids(target)
-    pieces = list(vocabulary(source))
-    if vocabulary(target) == vocabulary(source):
-        return JoinedVocabulary(tuple(pieces), rows, own, None)
-    padding = own[PAD]
-    assert padding is not None
-    target_rows = [padding] * len(pieces)
-    joined: list[int | None] = []
-    for index, (piece, row) in enumerate(
-        zip(target.pieces(range(target.vocab_size)), own, strict=True)
-    ):
-        shared = rows[index] if index <= UNK else None
-        if row is None:
-            joined.append(None)
-        elif shared is not None:
-            target_rows[shared] = row
-            joined.append(shared)
-        else:
-            joined.append(len(pieces))
-            # A piece of the source has one mark at most.
-            pieces.append(f"{MARK}{MARK}{piece}")
-            target_rows.append(row)
-    return JoinedVocabulary(tuple(pieces), rows, joined, target_rows)
-
-
 BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
 """A pattern of the beginning of a byte's name. `tokenizers` would read the name in a text as the
 byte, so the text is split there."""
 
-SentencePieces = SubwordTokenizer | ImportedTokenizer
-"""A tokenizer with a SentencePiece model."""
 
-_MOST_SPACES = 1000
-"""The most spaces that are left out at each end of a translation of an imported model."""
-
-
-def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> bytes:
+def tokenizer_json(tokenizer: SubwordTokenizer) -> bytes:
     """Return the content of `tokenizer.json`, which encodes sources and decodes targets."""
-    names, rows = joined.pieces, joined.source
-    control = [names[row] for row in rows[: len(CONTROL)] if row is not None]
-    end = rows[EOS]
-    assert end is not None
-    is_own = isinstance(tokenizer, SubwordTokenizer)
-    most = 1 if is_own else _MOST_SPACES
-    trim = tokenizers_library().decoders.Strip(" ", most, 0 if is_own else most)
-    found = subwords(tokenizer, joined, trim)
-    if not is_own:
-        add_tokens(found, [*tokenizer.special], special=False)
-    add_tokens(found, control, special=True)
-    return with_template(found, ["$A", names[end]], ["$A", "$B", names[end]], (names[end], end))
+    found = subwords(tokenizer, tokenizers_library().decoders.Strip(" ", 1, 0))
+    add_tokens(found, CONTROL, special=True)
+    end = CONTROL[EOS]
+    return with_template(found, ["$A", end], ["$A", "$B", end], (end, EOS))
 
 
 def add_tokens(found: Any, pieces: Sequence[str], *, special: bool) -> None:
@@ -144,10 +71,7 @@ def with_template(found: Any, single: list[str], pair: list[str], token: tuple[s
 
 
 def subwords(
-    tokenizer: SentencePieces,
-    joined: JoinedVocabulary,
-    trim: Any,
-    renamed: Mapping[str, str] | None = None,
+    tokenizer: SubwordTokenizer, trim: Any, renamed: Mapping[str, str] | None = None
 ) -> Any:
     """Return a tokenizer of the library, without added tokens.
 
@@ -155,46 +79,31 @@ def subwords(
     with another name in the file.
     """
     library = tokenizers_library()
-    decoders, replaced = library.decoders, library.decoders.Replace
-    is_own = isinstance(tokenizer, SubwordTokenizer)
-    model, has_bytes = _model(tokenizer, joined, renamed or {})
+    decoders, steps = library.decoders, library.normalizers
+    model, has_bytes = _model(tokenizer, renamed or {})
     found = library.Tokenizer(model)
-    found.normalizer = library.normalizers.Sequence(_normalizers(tokenizer))
+    # The escape itself is the first reserved character, so no escape is escaped again.
+    escaped = [(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
+    found.normalizer = steps.Sequence(
+        [
+            *(steps.Replace(each, escape) for each, escape in escaped),
+            steps.Prepend(SPACE),
+            steps.Replace(" ", SPACE),
+        ]
+    )
     is_split = has_bytes and isinstance(model, library.models.Unigram)
-    _split(found, tokenizer.special if is_own else (), at_bytes=is_split)
+    _split(found, tokenizer.special, at_bytes=is_split)
     # The escape itself comes last, so that no escaped text is restored twice.
-    escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
     found.decoder = decoders.Sequence(
         [
-            replaced(library.Regex(f"^{MARK}+"), ""),
-            replaced(SPACE, " "),
+            decoders.Replace(SPACE, " "),
             decoders.ByteFallback(),
             decoders.Fuse(),
             trim,
-            *(escapes if is_own else []),
+            *(decoders.Replace(escape, each) for each, escape in reversed(escaped)),
         ]
     )
     return found
-
-
-def _normalizers(tokenizer: SentencePieces) -> list[Any]:
-    """Return the changes of a text before it is split: escapes, or those of SentencePiece."""
-    library = tokenizers_library()
-    steps = library.normalizers
-    if isinstance(tokenizer, SubwordTokenizer):
-        # The escape itself is the first reserved character, so no escape is escaped again.
-        before = [steps.Replace(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
-        prepended = True
-    else:
-        rules = _proto(tokenizer.model).normalizer_spec
-        prepended = rules.add_dummy_prefix
-        before = []
-        if rules.precompiled_charsmap:
-            before.append(steps.Precompiled(rules.precompiled_charsmap))
-        if rules.remove_extra_whitespaces:
-            before += [steps.Strip(), steps.Replace(library.Regex(" {2,}"), " ")]
-    space = [steps.Prepend(SPACE)] if prepended else []
-    return [*before, *space, steps.Replace(" ", SPACE)]
 
 
 def splitter(pattern: str, behaviour: str) -> Any:
@@ -219,50 +128,33 @@ def any_of(special: Sequence[str]) -> str:
     return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)
 
 
-def _model(
-    tokenizer: SentencePieces, joined: JoinedVocabulary, renamed: Mapping[str, str]
-) -> tuple[Any, bool]:
+def _model(tokenizer: SubwordTokenizer, renamed: Mapping[str, str]) -> tuple[Any, bool]:
     """Return the pieces with their scores or merges, and whether bytes are among them."""
     models = tokenizers_library().models
     processor, pieces = load_pieces(tokenizer.model, NEW)
     scores: dict[str, float] = {}
-    byte_names = set()
+    has_bytes = False
     for index, piece in enumerate(pieces):
         if processor.is_byte(index):
-            byte_names.add(piece)
+            has_bytes = True
         elif not processor.is_control(index) and not processor.is_unknown(index):
             scores[piece] = processor.get_score(index)
     learned = {piece: score for piece, score in scores.items() if piece not in tokenizer.special}
-    unknown = joined.source[UNK]
-    control = {joined.pieces[row] for row in joined.source[: len(CONTROL)] if row is not None}
-    found = {*control, *tokenizer.special, *byte_names, *learned}
-    # Marian finds a character of the vocabulary that the SentencePiece model lacks.
-    names = [
-        piece if piece in found or len(piece) == 1 or piece.startswith(MARK) else f"{MARK}{piece}"
-        for piece in joined.pieces
-    ]
-    names = [renamed.get(piece, piece) for piece in names]
-    if not _is_bpe(tokenizer):
+    names = [renamed.get(piece, piece) for piece in pieces]
+    if tokenizer.kind == "unigram":
         # The names of control pieces, of special ones and of bytes are never in a split text.
         scored = [(piece, learned.get(piece, 0.0)) for piece in names]
-        return models.Unigram(scored, unknown, byte_fallback=bool(byte_names)), bool(byte_names)
+        return models.Unigram(scored, UNK, byte_fallback=has_bytes), has_bytes
     model = models.BPE(
         vocab={piece: index for index, piece in enumerate(names)},
         merges=_merges(learned),
-        unk_token=None if unknown is None else names[unknown],
-        fuse_unk=not byte_names,
-        byte_fallback=bool(byte_names),
+        unk_token=names[UNK],
+        fuse_unk=not has_bytes,
+        byte_fallback=has_bytes,
         # A special piece, which the pre-tokenizer has split off, is built by no merges.
         ignore_merges=bool(tokenizer.special),
     )
-    return model, bool(byte_names)
-
-
-def _is_bpe(tokenizer: SentencePieces) -> bool:
-    if isinstance(tokenizer, SubwordTokenizer):
-        return tokenizer.kind == "bpe"
-    trainer = _proto(tokenizer.model).trainer_spec
-    return bool(trainer.model_type == trainer.BPE)
+    return model, has_bytes
 
 
 def _merges(scores: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -275,12 +167,6 @@ def _merges(scores: Mapping[str, float]) -> list[tuple[str, str]]:
         halves = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
         found += [each for each in halves if scores.keys() >= set(each)]
     return found
-
-
-def _proto(model: bytes) -> Any:
-    """Return a SentencePiece model as a message of its own format."""
-    messages: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
-    return messages.ModelProto.FromString(model)
 
 
 LINE_BREAK = "\n"
@@ -328,8 +214,7 @@ def _own(tokenizer: Tokenizer) -> bytes:
     library = tokenizers_library()
     if isinstance(tokenizer, SubwordTokenizer):
         trim = library.decoders.Replace(library.Regex(_LINE_BEGINS), "")
-        joined = joined_vocabulary(tokenizer, tokenizer)
-        found = subwords(tokenizer, joined, trim, {CONTROL[EOS]: LINE_BREAK})
+        found = subwords(tokenizer, trim, {CONTROL[EOS]: LINE_BREAK})
     elif isinstance(tokenizer, CharacterTokenizer):
         found = _of_characters(tokenizer)
     else:

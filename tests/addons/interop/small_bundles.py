@@ -49,12 +49,9 @@ def imported_tokenizer(
     lines: list[str],
     special: tuple[str, ...] = (),
     padding: bool = True,
-    missing: bool = False,
 ) -> ImportedTokenizer:
     """A tokenizer as imports have it: its vocabulary has other ids than its SentencePiece model."""
     pieces = list(marian_vocabulary(model := learned(lines, 60), more=["<s>", *special]))
-    if missing:
-        del pieces[-2]  # the last piece before padding
     pad = pieces.index("<pad>") if padding else None
     control = (pad, pieces.index("<s>"), pieces.index("</s>"), pieces.index("<unk>"))
     if not padding:
@@ -75,14 +72,13 @@ def _tokenizers(
     joint: bool,
     special: tuple[str, ...],
     padding: bool,
-    missing: bool,
     line_feed: bool,
 ) -> tuple[Tokenizer, Tokenizer]:
     if kind == "tokenizer-json":
         both = byte_level_tokenizer([*TEXT["source"], *TEXT["target"]])
         return both, both
     if kind == "sentencepiece":
-        both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding, missing)
+        both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding)
         return both, both
     if line_feed:
         letters = sorted({*"\n", *" ".join([*TEXT["source"], *TEXT["target"]])})
@@ -131,7 +127,7 @@ def _built(
     name = settings["architecture"]
     config = CONFIGS[name].model_validate({**SMALL[name], **settings})
     assert isinstance(config, TokenModelConfig)
-    usual = {"kind": "bpe", "joint": True, "special": (), "padding": True, "missing": False}
+    usual = {"kind": "bpe", "joint": True, "special": (), "padding": True}
     wanted = {**usual, "line_feed": False, **tokenizer}
     source, target = _tokenizers(**{**wanted, "special": tuple(wanted["special"])})
     bundle_config = TextBundleConfig(

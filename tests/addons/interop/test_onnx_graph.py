@@ -20,7 +20,7 @@ SOURCES = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14]]
 
 def exported(bundle: TextBundle, directory: Path) -> OnnxModel:
     ONNX.write(bundle, "float32", directory)
-    return OnnxModel(bundle, directory)
+    return OnnxModel(directory)
 
 
 def test_a_token_at_a_time_gives_the_logits_of_all_at_once(tmp_path: Path) -> None:

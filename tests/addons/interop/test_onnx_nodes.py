@@ -56,7 +56,7 @@ def expected(bundle: TextBundle) -> torch.Tensor:
 def test_the_logits_are_those_of_the_model_with_any_past(positions: str, tmp_path: Path) -> None:
     bundle = small_bundle({"positions": positions, "norm": "pre"}, ends=False)
     ONNX.write(bundle, "float32", tmp_path)
-    model, wanted = OnnxModel(bundle, tmp_path), expected(bundle)
+    model, wanted = OnnxModel(tmp_path), expected(bundle)
     allowed = [i for i in range(wanted.shape[-1]) if i not in bundle.forbidden]
     state = model.start(collate([(each, ()) for each in SOURCES], [0, 1]).source)
     whole, _ = model.run(state, TOKENS)
@@ -74,7 +74,7 @@ def test_biases_reach_far(tmp_path: Path) -> None:
     ONNX.write(bundle, "float32", tmp_path)
     source = torch.arange(5, 605)[None] % 200 + 5
     target = torch.arange(600)[None] % 200 + 5
-    model = OnnxModel(bundle, tmp_path)
+    model = OnnxModel(tmp_path)
     found, _ = model.run(model.start(source), target)
     wanted = bundle.model(source, target)
     allowed = [i for i in range(wanted.shape[-1]) if i not in bundle.forbidden]

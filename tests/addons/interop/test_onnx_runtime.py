@@ -11,7 +11,6 @@ from crosshead.addons.interop.onnx_runtime import (
     FOLDER,
     LoadedGraphs,
     OnnxModel,
-    exported_vocabulary,
 )
 from crosshead.text.batching import collate
 from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
@@ -28,21 +27,10 @@ def test_the_graphs_of_a_number_format_are_loaded(kind: str, end: str, tmp_path:
     LoadedGraphs(bundle, tmp_path).translate(TEXT["source"][:1], ForeignSearch(1, 0.0, 5))
 
 
-def test_sources_and_targets_have_the_ids_of_the_export(tmp_path: Path) -> None:
-    bundle = small_bundle({"tie": "none"}, {"joint": False})
-    ONNX.write(bundle, "float32", tmp_path)
-    loaded, joined = LoadedGraphs(bundle, tmp_path), exported_vocabulary(bundle)
-    [line], text = TEXT["source"][:1], TEXT["target"][0]
-    ids = bundle.source_tokenizer.encode(line)
-    assert loaded.encode([line]) == [ids]
-    assert loaded.decode([bundle.target_tokenizer.encode(text)]) == [text]
-    assert joined.source[ids[0]] != joined.target[ids[0]]
-
-
 def test_rows_are_chosen_and_do_not_see_padding(tmp_path: Path) -> None:
     bundle = small_bundle()
     ONNX.write(bundle, "float32", tmp_path)
-    model = OnnxModel(bundle, tmp_path)
+    model = OnnxModel(tmp_path)
     both = model.start(collate([(each, ()) for each in SOURCES], [0, 1]).source)
     _, both = model.step(both, torch.tensor([[1], [1]]))
     swapped, _ = model.step(both.select(torch.tensor([1, 0, 0])), torch.tensor([[9], [7], [7]]))
