@@ -15,7 +15,6 @@ from crosshead.addons.interop.base import (
     OTHER_WIDTHS,
     Export,
     ForeignSearch,
-    Limit,
     Tolerance,
     json_bytes,
 )
@@ -172,12 +171,6 @@ print(tokenizer.decode(model.generate(**batch)[0]))
 """
 
 
-def _has_line_feed(bundle: TextBundle) -> bool:
-    """Return whether a piece of a tokenizer of lines is a line feed."""
-    tokenizer = bundle.target_tokenizer
-    return not tokenizer.spans_lines and "\n" in tokenizer.pieces(range(tokenizer.vocab_size))
-
-
 GPT2 = Export(
     name="huggingface",
     architecture="language",
@@ -190,12 +183,9 @@ GPT2 = Export(
         ),
         "model.pattern": ("full",),
         "model.output_bias": (False,),
-        "tokenizer.kind": ("bpe", "unigram", "characters", "bytes", "tokenizer-json"),
+        "tokenizer.kind": ("bpe", "unigram", "tokenizer-json"),
     },
-    refuses=(
-        OTHER_WIDTHS,
-        Limit("a line feed in the vocabulary", _has_line_feed, "train on lines of text"),
-    ),
+    refuses=(OTHER_WIDTHS,),
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,

@@ -21,7 +21,6 @@ from crosshead.addons.interop.base import json_bytes
 from crosshead.text.imported import ImportedTokenizer, JsonTokenizer, tokenizers_library
 from crosshead.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
-from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
 
@@ -211,48 +210,10 @@ def tokenizer_settings(most: int, names: Mapping[str, str]) -> bytes:
 
 def _own(tokenizer: Tokenizer) -> bytes:
     """Return the content of `tokenizer.json` for a tokenizer of crosshead's own."""
+    assert isinstance(tokenizer, SubwordTokenizer)
     library = tokenizers_library()
-    if isinstance(tokenizer, SubwordTokenizer):
-        trim = library.decoders.Replace(library.Regex(_LINE_BEGINS), "")
-        found = subwords(tokenizer, trim, {CONTROL[EOS]: LINE_BREAK})
-    elif isinstance(tokenizer, CharacterTokenizer):
-        found = _of_characters(tokenizer)
-    else:
-        assert isinstance(tokenizer, ByteTokenizer)
-        found = _of_bytes(tokenizer)
+    trim = library.decoders.Replace(library.Regex(_LINE_BEGINS), "")
+    found = subwords(tokenizer, trim, {CONTROL[EOS]: LINE_BREAK})
     add_tokens(found, [LINE_BREAK], special=False)
     add_tokens(found, [name for n, name in enumerate(CONTROL) if n != EOS], special=True)
     return with_template(found, [LINE_BREAK, "$A"], [LINE_BREAK, "$A", "$B"], (LINE_BREAK, EOS))
-
-
-def _of_characters(tokenizer: CharacterTokenizer) -> Any:
-    library = tokenizers_library()
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    found = library.Tokenizer(library.models.WordLevel(_ids(pieces), CONTROL[UNK]))
-    pattern = "|".join([*([any_of(tokenizer.special)] if tokenizer.special else []), r"[\s\S]"])
-    found.pre_tokenizer = splitter(pattern, "isolated")
-    found.decoder = library.decoders.Fuse()
-    return found
-
-
-def _of_bytes(tokenizer: ByteTokenizer) -> Any:
-    library = tokenizers_library()
-    values = [f"<0x{value:02X}>" for value in range(256)]
-    model = library.models.BPE(
-        vocab=_ids([*CONTROL, *values, *tokenizer.special]),
-        merges=[],
-        unk_token=CONTROL[UNK],
-        byte_fallback=True,
-        # A special piece, which the pre-tokenizer has split off, is built by no merges.
-        ignore_merges=bool(tokenizer.special),
-    )
-    found = library.Tokenizer(model)
-    _split(found, tokenizer.special, at_bytes=bool(tokenizer.special))
-    decoders = library.decoders
-    found.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    return found
-
-
-def _ids(pieces: Sequence[str]) -> dict[str, int]:
-    """Return the id of each piece. The end token is a line feed, which no other piece is."""
-    return {LINE_BREAK if index == EOS else piece: index for index, piece in enumerate(pieces)}

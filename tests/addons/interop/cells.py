@@ -76,7 +76,6 @@ LANGUAGE_EXAMPLES = {
     **_valued("output_bias", True),
     "model.absent": Example({"absent": [1]}),
     **_tokenizers("bpe", "unigram", "words", "characters", "bytes", "tokenizer-json"),
-    "a line feed in the vocabulary": Example({}, {"kind": "characters", "line_feed": True}),
     "tokenizer.special": Example({}, {"special": ["<2de>", "<|x|>"]}),
 }
 """Small language models likewise."""

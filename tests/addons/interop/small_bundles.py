@@ -19,7 +19,6 @@ from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import Transformer
 from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer
-from crosshead.text.symbols import CharacterTokenizer
 from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS
 from tests.addons.interop.byte_level import END, byte_level
@@ -72,17 +71,12 @@ def _tokenizers(
     joint: bool,
     special: tuple[str, ...],
     padding: bool,
-    line_feed: bool,
 ) -> tuple[Tokenizer, Tokenizer]:
     if kind == "tokenizer-json":
         both = byte_level_tokenizer([*TEXT["source"], *TEXT["target"]])
         return both, both
     if kind == "sentencepiece":
         both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding)
-        return both, both
-    if line_feed:
-        letters = sorted({*"\n", *" ".join([*TEXT["source"], *TEXT["target"]])})
-        both = CharacterTokenizer(letters)
         return both, both
     size = {"bpe": 300, "unigram": 290}.get(kind)
     config = TokenizerConfig(kind=kind, vocab_size=size, special=list(special))
@@ -128,7 +122,7 @@ def _built(
     config = CONFIGS[name].model_validate({**SMALL[name], **settings})
     assert isinstance(config, TokenModelConfig)
     usual = {"kind": "bpe", "joint": True, "special": (), "padding": True}
-    wanted = {**usual, "line_feed": False, **tokenizer}
+    wanted = {**usual, **tokenizer}
     source, target = _tokenizers(**{**wanted, "special": tuple(wanted["special"])})
     bundle_config = TextBundleConfig(
         task=config.task,
