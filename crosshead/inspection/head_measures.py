@@ -1,4 +1,4 @@
-"""What each head does on a file: how wide it looks, and what the model loses without it."""
+"""Measures of heads on a file: how wide they look, and what the model loses without them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ Head = tuple[AttentionKind, int, int]
 
 
 class HeadMeasures(NamedTuple):
-    """What a head does on a file.
+    """The measures of a head on a file.
 
     Attributes:
         kind: The kind of attention.

@@ -1,4 +1,4 @@
-"""What the pages of the program share: their files, and the headers that keep them safe."""
+"""The files that all pages of the program share, and the headers that keep pages safe."""
 
 import hashlib
 from importlib.resources import files
