@@ -138,7 +138,7 @@ def test_a_prompt_has_nothing_before_it(gpt2: JsonTokenizer) -> None:
 
 
 def test_what_a_file_puts_before_a_text_stands_before_a_prompt() -> None:
-    own = train_tokenizer(TokenizerConfig(kind="bytes"), [])
+    own = train_tokenizer(TokenizerConfig(kind="bpe", vocab_size=320), TEXT["source"])
     model = tokenizer_files(own, 30)["tokenizer.json"]
     gpt2 = JsonTokenizer(model, own.vocab_size, (0, 1, 2, 3))
     assert gpt2.prompt_start == own.prompt_start == (EOS,)
