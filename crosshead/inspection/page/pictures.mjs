@@ -5,7 +5,7 @@ import { clipped, el, shown, svg } from "./dom.mjs";
 const MASKED = [128, 128, 128];
 
 function fullColour() {
-  return getComputedStyle(document.documentElement).accentColor.match(/\d+/g).slice(0, 3);
+  return getComputedStyle(document.documentElement).accentColor.match(/\d+/g).slice(0, 3).map(Number);
 }
 
 /** Return a small map of weights "Q K" as a canvas; the largest weight has the full colour, masked cells are grey. */
@@ -15,7 +15,8 @@ export function smallMap(weights, mask, queries, keys, label, most = 1) {
   const full = fullColour();
   for (let i = 0; i < queries * keys; i += 1) {
     const hidden = mask && !mask[i];
-    image.data.set([...(hidden ? MASKED : full), hidden ? 60 : 255 * Math.min(1, weights[i] / most)], 4 * i);
+    [image.data[4 * i], image.data[4 * i + 1], image.data[4 * i + 2]] = hidden ? MASKED : full;
+    image.data[4 * i + 3] = hidden ? 60 : 255 * Math.min(1, weights[i] / most);
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
