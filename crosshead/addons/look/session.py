@@ -88,16 +88,16 @@ class Request(Config):
     stack: str = "encoder"
 
 
-class Chosen(NamedTuple):
+class ModelAt(NamedTuple):
     """A model of a session, and the update of its checkpoint."""
 
     number: int
     checkpoint: int | None
 
 
-def _of(request: Request) -> Chosen:
+def _of(request: Request) -> ModelAt:
     """Return the model of a request."""
-    return Chosen(request.model, request.checkpoint)
+    return ModelAt(request.model, request.checkpoint)
 
 
 class Session:
@@ -133,7 +133,7 @@ class Session:
                 return trace_form(self.traced(_of(request), request.text, request.edits))
             return {"effects": [*getattr(self, f"_{request.ask}")(request)]}
 
-    def _pipeline(self, model: Chosen) -> Pipeline:
+    def _pipeline(self, model: ModelAt) -> Pipeline:
         """Return a model, with the weights of a checkpoint if it has one."""
         pipeline = self.pipelines[model.number]
         if model.checkpoint is None:
@@ -153,7 +153,7 @@ class Session:
 
     def _trace(
         self,
-        model: Chosen,
+        model: ModelAt,
         text: str,
         edits: tuple[Change, ...],
         target: Sequence[int] | None = None,
@@ -162,7 +162,7 @@ class Session:
         changes = [self._edit(model, each) for each in edits]
         return trace(self.pipeline(model), text, target, changes)
 
-    def _edit(self, model: Chosen, change: Change) -> Edit:
+    def _edit(self, model: ModelAt, change: Change) -> Edit:
         """Return the edit that a change stands for."""
         if isinstance(change, PatchChange):
             other = self.traced(model, change.text, ())
