@@ -15,7 +15,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.layers.loss import StoredGradients, label_smoothed_cross_entropy, rows_at_once
+from crosshead.layers.loss import (
+    IGNORED,
+    StoredGradients,
+    label_smoothed_cross_entropy,
+    rows_at_once,
+)
 
 CHUNK = 256
 """The number of tokens whose logits a CPU computes at a time, in both views."""
@@ -97,7 +102,7 @@ def fused_two_view_loss(
         hidden: Last hidden states of the first and of the second view, "2 N D".
         weight: Matrix of the output projection, "V D".
         bias: Bias of the output projection, "V".
-        target: Ids of the target tokens, "N".
+        target: Ids of the target tokens, "N"; rows of `IGNORED` add nothing.
         smoothing: The paper's eps.
         by: The weights of the terms.
 
@@ -130,7 +135,9 @@ class _FusedTwoViewLoss(StoredGradients):
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums, and compute the gradients of the loss, if an input needs them."""
-        h, w = hidden.detach(), weight.detach()
+        w = weight.detach()
+        kept = (target != IGNORED).to(hidden.dtype)[:, None]
+        h, target = hidden.detach() * kept, target.clamp_min(0)
         wide = torch.promote_types(w.dtype, torch.float32)
         needed = with_gradients and any(ctx.needs_input_grad)
         if needed:
@@ -143,15 +150,17 @@ class _FusedTwoViewLoss(StoredGradients):
             rows = h[:, start : start + step]
             logits = F.linear(rows, w, bias)
             log_probs = logits.log_softmax(dim=-1, dtype=wide)
-            found, slopes = _terms(log_probs, target[start : start + step], smoothing, by, needed)
+            block = target[start : start + step], kept[start : start + step]
+            found, slopes = _terms(log_probs, *block, smoothing, by, needed)
             sums += found
             if slopes is not None:
                 flat = slopes.to(w.dtype).flatten(0, 1)
                 by_hidden[:, start : start + step] = (flat @ w).view_as(rows)
                 by_weight.add_(flat.T @ rows.flatten(0, 1))
                 if by_bias is not None:
-                    by_bias.add_(slopes.sum(dim=(0, 1)))
+                    by_bias.add_((slopes * block[1]).sum(dim=(0, 1)))
         if needed:
+            by_hidden.mul_(kept)
             parts = by_hidden, by_weight, by_bias
             ctx.save_for_backward(*(None if part is None else part.to(w.dtype) for part in parts))
         loss, nll, divergence = sums.unbind()
@@ -159,7 +168,12 @@ class _FusedTwoViewLoss(StoredGradients):
 
 
 def _terms(
-    log_probs: Tensor, target: Tensor, smoothing: float, by: ViewWeights, needed: bool
+    log_probs: Tensor,
+    target: Tensor,
+    kept: Tensor,
+    smoothing: float,
+    by: ViewWeights,
+    needed: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the sums of a block, and gradients of the loss with respect to the logits if needed.
 
@@ -168,14 +182,14 @@ def _terms(
         d KL(P || Q) / d z_P = P (log P - log Q - KL(P || Q))   and   d KL(P || Q) / d z_Q = Q - P.
     """
     places = target.expand(2, -1)[..., None]
-    shares = log_probs.new_tensor([1 - by.second, by.second])
-    nll = -(shares @ log_probs.gather(2, places).sum(dim=(1, 2)))
-    uniform = -(shares @ log_probs.sum(dim=(1, 2))) / log_probs.shape[2]
+    shares, counted = (1 - by.second, by.second), kept[:, 0].to(log_probs.dtype)
+    nll = -_weighted(shares, log_probs.gather(2, places).squeeze(2) @ counted)
+    uniform = -_weighted(shares, log_probs.sum(dim=2) @ counted) / log_probs.shape[2]
     probs = log_probs.exp()
     excess = log_probs[0] - log_probs[1]
     forward = torch.einsum("nv,nv->n", probs[0], excess)
     backward = -torch.einsum("nv,nv->n", probs[1], excess)
-    divergence = by.forward * forward.sum() + by.backward * backward.sum()
+    divergence = by.forward * (forward @ counted) + by.backward * (backward @ counted)
     loss = (1 - smoothing) * nll + smoothing * uniform + divergence
     sums = torch.stack([loss, nll, divergence])
     if not needed:
@@ -187,7 +201,12 @@ def _terms(
         factor = torch.add((shares[view] + back - out * own)[:, None], excess, alpha=sign)
         torch.mul(probs[view], factor, out=slopes[view])
         slopes[view].sub_(probs[1 - view], alpha=back)
-    wanted = -(1 - smoothing) * shares[:, None, None].expand(places.shape)
-    slopes.scatter_add_(2, places, wanted.contiguous())
-    slopes.sub_(smoothing / log_probs.shape[2] * shares[:, None, None])
+        wanted = torch.full_like(places[view], -(1 - smoothing) * shares[view], dtype=slopes.dtype)
+        slopes[view].scatter_add_(1, places[view], wanted)
+        slopes[view].sub_(smoothing / log_probs.shape[2] * shares[view])
     return sums, slopes
+
+
+def _weighted(shares: tuple[float, float], views: Tensor) -> Tensor:
+    """Return the weighted sum of one number of each view."""
+    return shares[0] * views[0] + shares[1] * views[1]

@@ -73,7 +73,8 @@ class Embeddings(nn.Module):
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:
         """Return the rows of E, and zero vectors for tokens that are `CUT`."""
-        if not self.training or not bool((tokens == CUT).any()):
+        # A GPU would wait for the answer to "are there any?".
+        if not self.training or (tokens.is_cpu and not bool((tokens == CUT).any())):
             return F.embedding(tokens, self.weight, padding_idx=PAD)
         kept = tokens != CUT
         vectors = F.embedding(tokens.where(kept, PAD), self.weight, padding_idx=PAD)

@@ -17,6 +17,9 @@ from torch.nn import functional as F
 CHUNK = 512
 """The number of rows of logits that a CPU computes at a time; such a block fits its cache."""
 
+IGNORED = -100
+"""A target that adds nothing to a loss: padding, in a batch whose shape may not depend on it."""
+
 GPU_LOGITS = 2**25
 """The number of logits that a GPU computes at a time, in each view, because small blocks leave most
 of it idle. They are 128 MiB in float32, and a loss holds a few tensors of this size."""
@@ -68,6 +71,8 @@ def fused_cross_entropy(
     with them. On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact
     to 0.004 nats per token in either direction. A softmax in float32 would take as long as
     everything else here.
+
+    Rows whose target is `IGNORED` add nothing; `count` counts them.
 
     Reference:
         Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4 (eps = 0.1).
@@ -131,7 +136,9 @@ class _FusedCrossEntropy(StoredGradients):
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
         """Return both sums, and compute the gradients of the first if anything needs them."""
-        h, w = hidden.detach(), weight.detach()
+        w = weight.detach()
+        kept = (target != IGNORED).to(hidden.dtype)[:, None]
+        h = hidden.detach() * kept
         wide = torch.promote_types(w.dtype, torch.float32)
         mean_weight = w.to(wide).mean(dim=0)
         gradients = None
@@ -152,13 +159,14 @@ class _FusedCrossEntropy(StoredGradients):
                 torch.mm(p, w, out=gradients.hidden[block])
                 gradients.weight.add_(p.T @ h[block])
                 if gradients.bias is not None:
-                    gradients.bias.add_(p.sum(dim=0, dtype=wide))
+                    gradients.bias.add_((p * kept[block]).sum(dim=0, dtype=wide))
+        target = target.clamp_min(0)
         if gradients is not None:
-            _subtract_targets(gradients, h, w, target, smoothing, mean_weight)
+            _subtract_targets(gradients, h, w, target, kept, smoothing, mean_weight)
             ctx.save_for_backward(
                 *(None if part is None else part.to(w.dtype) for part in gradients)
             )
-        return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
+        return nll + smoothing * _excess_of_target(h, w, bias, target, kept, mean_weight), nll
 
 
 def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tensor:
@@ -166,8 +174,9 @@ def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tenso
     wide = torch.promote_types(logits.dtype, torch.float32)
     # Small probabilities underflow in float16.
     if logits.device.type != "cpu" or logits.dtype == torch.float16:
-        return F.cross_entropy(logits.to(wide), target, reduction="sum")
-    p_target = p.gather(1, target[:, None]).squeeze(1).to(wide)
+        return F.cross_entropy(logits.to(wide), target, ignore_index=IGNORED, reduction="sum")
+    p_target = p.gather(1, target.clamp_min(0)[:, None]).squeeze(1).to(wide)
+    p_target = p_target.masked_fill(target == IGNORED, 1.0)
     smallest = torch.finfo(p.dtype).tiny
     nll = -p_target.clamp_min(smallest).log()
     lost = p_target < smallest
@@ -178,13 +187,18 @@ def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tenso
 
 
 def _excess_of_target(
-    h: Tensor, w: Tensor, bias: Tensor | None, target: Tensor, mean_weight: Tensor
+    h: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    kept: Tensor,
+    mean_weight: Tensor,
 ) -> Tensor:
     """Return the sum over tokens of z_t - mean(z)."""
     wide = mean_weight.dtype
     excess = (h.to(wide) * (w[target].to(wide) - mean_weight)).sum()
     if bias is not None:
-        excess = excess + (bias.to(wide)[target] - bias.to(wide).mean()).sum()
+        excess = excess + kept[:, 0].to(wide) @ (bias.to(wide)[target] - bias.to(wide).mean())
     return excess
 
 
@@ -193,15 +207,17 @@ def _subtract_targets(
     h: Tensor,
     w: Tensor,
     target: Tensor,
+    kept: Tensor,
     smoothing: float,
     mean_weight: Tensor,
 ) -> None:
     """Turn the products with P into the products with P - (1 - eps) 1_t - eps/V, in place."""
     vocabulary, wide = w.shape[0], mean_weight.dtype
     wanted = w[target].to(wide) * (1 - smoothing) + smoothing * mean_weight
-    gradients.hidden.sub_(wanted.to(h.dtype))
+    gradients.hidden.sub_(wanted.to(h.dtype)).mul_(kept)
     gradients.weight.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
     gradients.weight.sub_(smoothing / vocabulary * h.to(wide).sum(dim=0))
     if gradients.bias is not None:
-        counts = torch.bincount(target, minlength=vocabulary).to(wide)
-        gradients.bias.sub_((1 - smoothing) * counts + smoothing / vocabulary * target.shape[0])
+        counted = kept[:, 0].to(wide)
+        gradients.bias.index_add_(0, target, counted, alpha=smoothing - 1)
+        gradients.bias.sub_(smoothing / vocabulary * counted.sum())

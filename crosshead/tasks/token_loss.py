@@ -16,7 +16,7 @@ from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.validation import Loss
 from crosshead.text.batching import Batch
-from crosshead.vocabulary import CUT, EOS, PAD
+from crosshead.vocabulary import CUT, EOS
 
 
 class LabelSmoothing(NamedTuple):
@@ -63,15 +63,15 @@ def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmo
     share = (settings.word_dropout or 0.0) if model.training else 0.0
     with _guided(model, batch) as weights:
         hidden = model.features(*without_words(batch.inputs, share))
-    tokens = batch.target_output != PAD
+    states, target = batch.predictions(hidden)
     found = fused_cross_entropy(
-        hidden[tokens],
+        states,
         model.projection.weight,
         model.projection.bias,
-        batch.target_output[tokens],
+        target,
         settings.label_smoothing,
     )
-    loss = Loss({"loss": found.loss, "nll": found.nll}, found.count)
+    loss = Loss({"loss": found.loss, "nll": found.nll}, batch.count)
     return _with_guidance(loss, weights, batch.alignment, settings.guided_alignment)
 
 
@@ -136,18 +136,17 @@ def _two_view_loss(model: TokenModel, batch: Batch, settings: TrainConfig | Labe
     )
     with _guided(model, batch) as weights:
         both = model.features(*map(torch.cat, zip(*views, strict=True)))
-    hidden = both.unflatten(0, (2, -1))
-    tokens = batch.target_output != PAD
+    states, target = batch.predictions(both.unflatten(0, (2, -1)))
     found = fused_two_view_loss(
-        hidden[:, tokens],
+        states,
         model.projection.weight,
         model.projection.bias,
-        batch.target_output[tokens],
+        target,
         settings.label_smoothing,
         ViewWeights(kind.by.second, weight * kind.by.forward, weight * kind.by.backward),
     )
     sums = {"loss": found.loss, "nll": found.nll, "consistency": found.divergence}
-    loss = Loss(sums, found.count)
+    loss = Loss(sums, batch.count)
     return _with_guidance(loss, weights, batch.alignment, settings.guided_alignment)
 
 

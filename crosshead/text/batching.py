@@ -9,16 +9,19 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+from torch.nn import functional as F
 
 from crosshead.errors import DataError
+from crosshead.layers.loss import IGNORED
 from crosshead.text.parallel.examples import Example, Measured
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.vocabulary import BOS, EOS, PAD
@@ -68,15 +71,97 @@ class Batch:
         """The number of target positions without padding, which are the predictions in the loss."""
         return int((self.target_output != PAD).sum())
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> Self:
         """Return the batch on a device.
 
         Args:
             device: The device.
         """
-        alignment = None if self.alignment is None else self.alignment.to(device)
-        inputs = tuple(each.to(device) for each in self.inputs)
-        return Batch(inputs, self.target_output.to(device), alignment)
+        return self.with_each(lambda tensor: tensor.to(device))
+
+    def predictions(
+        self, hidden: Float[Tensor, "*V B T D"]
+    ) -> tuple[Float[Tensor, "*V N D"], Int[Tensor, " N"]]:
+        """Return the hidden states and the targets of the positions to predict.
+
+        Args:
+            hidden: Hidden states of all positions, "B T D", or of several views.
+
+        Returns:
+            Hidden states, "N D" or "V N D", and the ids of the target tokens, "N".
+        """
+        tokens = self.target_output != PAD
+        return hidden[..., tokens, :], self.target_output[tokens]
+
+    def rounded(self) -> "RoundedBatch":
+        """Return the batch with padding up to sizes that many batches share.
+
+        Each size becomes the next number of at most `_DIGITS` binary digits and zeros.
+        """
+        return RoundedBatch(**vars(self.with_each(_rounded)), counted=self.count)
+
+    def with_each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the batch with each tensor changed.
+
+        Args:
+            change: Returns a tensor in place of a tensor.
+        """
+        return replace(
+            self,
+            inputs=tuple(map(change, self.inputs)),
+            target_output=change(self.target_output),
+            alignment=None if self.alignment is None else change(self.alignment),
+        )
+
+
+@dataclass(frozen=True)
+class RoundedBatch(Batch):
+    """A batch whose loss is computed by operations that depend on the shapes of its tensors alone.
+
+    Padding is among its predictions, as targets that add nothing.
+    """
+
+    counted: int = field(kw_only=True)
+    """The result of `count`, which reads no tensor."""
+
+    @property
+    def count(self) -> int:
+        """The number of target positions without padding."""
+        return self.counted
+
+    @property
+    def shape(self) -> tuple[torch.Size, ...]:
+        """The shapes of all tensors."""
+        return tuple(each.shape for each in self.tensors)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors."""
+        further = () if self.alignment is None else (self.alignment,)
+        return *self.inputs, self.target_output, *further
+
+    def predictions(
+        self, hidden: Float[Tensor, "*V B T D"]
+    ) -> tuple[Float[Tensor, "*V N D"], Int[Tensor, " N"]]:
+        """Return the hidden states and the targets of all positions."""
+        target = self.target_output.masked_fill(self.target_output == PAD, IGNORED)
+        return hidden.flatten(-3, -2), target.flatten()
+
+
+_DIGITS = 4
+"""With four digits, Multi30k in batches of 4,096 tokens has 68 shapes and 5 % more padding."""
+
+
+def _rounded(tensor: Tensor) -> Tensor:
+    """Return the tensor with padding at the end of each axis, up to a rounded size."""
+    spare = [_next_round(size) - size for size in tensor.shape]
+    return F.pad(tensor, [part for each in reversed(spare) for part in (0, each)], value=PAD)
+
+
+def _next_round(size: int) -> int:
+    """Return the next number of at most `_DIGITS` binary digits and zeros."""
+    zeros = max(0, size.bit_length() - _DIGITS)
+    return -(-size >> zeros) << zeros
 
 
 @dataclass(frozen=True)

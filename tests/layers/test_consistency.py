@@ -13,7 +13,7 @@ from crosshead.layers.consistency import (
     fused_two_view_loss,
     two_view_loss,
 )
-from crosshead.layers.loss import label_smoothed_cross_entropy
+from crosshead.layers.loss import IGNORED, label_smoothed_cross_entropy
 
 BY = [ViewWeights(0.5, 1.25, 1.25), ViewWeights(0.0, 3.0, 0.0), ViewWeights(0.3, 0.2, 0.7)]
 ROWS = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK]
@@ -188,3 +188,18 @@ def test_the_logits_are_never_held_as_a_whole() -> None:
     logits = [shape for shape in shapes if vocabulary in shape and shape != (vocabulary, 6)]
     assert (2, CHUNK, vocabulary) in logits
     assert all(max(shape) <= 2 * CHUNK for shape in logits)
+
+
+@pytest.mark.parametrize("by", BY)
+def test_ignored_rows_add_nothing(by: ViewWeights) -> None:
+    hidden, weight, bias, target = problem(300, bias=True)
+    kept = torch.arange(len(target)) % 3 > 0
+    given = hidden, weight, bias, target.where(kept, IGNORED)
+    few = hidden[:, kept].detach().requires_grad_(), weight, bias, target[kept]
+    found, expected = fused_two_view_loss(*given, 0.1, by), fused_two_view_loss(*few, 0.1, by)
+    for name in ("loss", "nll", "divergence"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+    ours, theirs = gradients(found.loss, given), gradients(expected.loss, few)
+    assert not ours[0][:, ~kept].any()
+    for one, other in zip([ours[0][:, kept], *ours[1:]], theirs, strict=True):
+        torch.testing.assert_close(one, other)

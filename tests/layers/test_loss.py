@@ -7,6 +7,7 @@ from crosshead.layers import loss as loss_module
 from crosshead.layers.loss import (
     CHUNK,
     GPU_LOGITS,
+    IGNORED,
     CrossEntropy,
     fused_cross_entropy,
     label_smoothed_cross_entropy,
@@ -191,3 +192,20 @@ def test_the_gradient_of_a_bias_is_held_where_there_is_one(bias: bool) -> None:
     found = fused_cross_entropy(*problem(5, bias=bias), 0.1).loss
     held = [part is not None for part in found.grad_fn.saved_tensors]  # type: ignore[union-attr]
     assert held == [True, True, bias]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+def test_ignored_rows_add_nothing(dtype: torch.dtype, bias: bool) -> None:
+    hidden, weight, offset, target = problem(CHUNK + 50, dtype=dtype, bias=bias)
+    kept = torch.arange(len(target)) % 3 > 0
+    given = hidden, weight, offset, target.where(kept, IGNORED)
+    few: Problem = hidden[kept].detach().requires_grad_(), weight, offset, target[kept]
+    found, expected = fused_cross_entropy(*given, 0.1), fused_cross_entropy(*few, 0.1)
+    torch.testing.assert_close(found.loss, expected.loss)
+    torch.testing.assert_close(found.nll, expected.nll)
+    ours, theirs = gradients(found, given), gradients(expected, few)
+    tolerance = None if dtype == torch.float64 else 2e-2  # other blocks, other roundings
+    assert not ours[0][~kept].any()
+    for one, other in zip([ours[0][kept], *ours[1:]], theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)

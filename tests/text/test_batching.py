@@ -154,3 +154,15 @@ def test_rows_longer_than_a_batch_are_refused() -> None:
     message = r"each card of one word has 5 letters, more than the 4 of train.batch_tokens; raise"
     with pytest.raises(DataError, match=message):
         Cards(3).in_order(4)
+
+
+def test_a_rounded_batch_has_more_padding_and_the_same_count() -> None:
+    """Sizes keep four binary digits, so the spare part is at most an eighth."""
+    batch = collate([([4] * n, [5] * (2 * n)) for n in range(1, 34)], list(range(33)))
+    rounded = batch.rounded()
+    assert rounded.shape == ((36, 36), (36, 72), (36, 72)) and rounded.count == batch.count
+    for own, found in zip((*batch.inputs, batch.target_output), rounded.tensors, strict=True):
+        rows, width = own.shape
+        assert torch.equal(found[:rows, :width], own)
+        assert not found[rows:].any() and not found[:, width:].any()
+    assert collate([([4], [5])], [0]).rounded().shape == ((1, 2), (1, 2), (1, 2))
