@@ -166,6 +166,14 @@ class Model(nn.Module, ABC):
         """Return the layers of the model. Each computes only with its own weights."""
         return ()
 
+    @property
+    def has_fixed_work(self) -> bool:
+        """True if the shapes of a `Batch` alone decide the operations of training on it.
+
+        A GPU can then replay them.
+        """
+        return False
+
     def called_alone(self) -> Iterable[nn.Module]:
         """Return parts of layers that also compute outside their layer's call."""
         return ()

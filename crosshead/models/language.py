@@ -82,6 +82,11 @@ class TransformerLanguageModel(LanguageModel):
             lambda: self_attention(config, residual_init_scale(config.layers), causal=True),
         )
 
+    @property
+    def has_fixed_work(self) -> bool:
+        """True without a pattern."""
+        return self.config.pattern == "full"
+
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return the last hidden states; each position sees the tokens up to itself.
 

@@ -220,6 +220,11 @@ class Transformer(EncoderDecoder):
         if config.output_bias:
             nn.init.zeros_(self.projection.bias)
 
+    @property
+    def has_fixed_work(self) -> bool:
+        """True without a pattern: blocks of a mask depend on the padding."""
+        return self.config.pattern == "full"
+
     def encode(
         self, source: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:

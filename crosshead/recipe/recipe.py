@@ -31,7 +31,7 @@ class Recipe(Config):
         "train": frozenset({
             "max_updates", "max_epochs", "max_minutes", "patience", "log_every", "keep_last",
             "average", "device", "threads", "sharded", "accumulate", "recompute", "learning_rate",
-            "guided_alignment",
+            "guided_alignment", "cuda_graphs",
         }),
     }  # fmt: skip
     """Keys by section that may change when a run is resumed. The keys of `[data]` that name files

@@ -29,6 +29,11 @@ class TrainConfig(Config):
     """True keeps only the inputs of each layer and recomputes the rest for the gradients: less
     memory, about a third more time."""
 
+    cuda_graphs: bool = False
+    """True records updates on a CUDA GPU as graphs and replays them, for a model so small that
+    starting its kernels takes longer than computing them. One process trains a Transformer or a
+    language model so. Not measured."""
+
     sharded: bool = False
     """True gives each of several processes a share of weights, gradients and moments. This takes
     less memory, but the processes send 1.5 times as much. A single process always holds all of
@@ -184,6 +189,8 @@ class TrainConfig(Config):
                 "recompute keeps no attention weights, which guided_alignment needs: set "
                 "guided_alignment = 0, or leave recompute out"
             )
+        if self.cuda_graphs and self.recompute:
+            raise ValueError("cuda_graphs cannot record recompute; leave one of them out")
         if self.average > self.keep_last:
             raise ValueError(
                 f"average {self.average} is more than keep_last {self.keep_last}; lower the first "

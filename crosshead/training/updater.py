@@ -32,6 +32,7 @@ from crosshead.tasks.validation import Loss
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
+from crosshead.training.replay import Replay, check_replayable
 
 
 class RowTooLarge(MemoryError):
@@ -78,6 +79,10 @@ class Updater:
         self._losses: list[Callable[[Any], Loss]] = [
             partial(task.loss, each, settings=config) for each in (model, *self.replicas)
         ]
+        self._replay: Replay | None = None
+        if config.cuda_graphs:
+            check_replayable(model, optimizer.device, world.size)
+            self._replay = Replay(model, self._losses[0])
         self._pool = ThreadPoolExecutor(parallel, "microbatch")
         self._threads = torch.get_num_threads()
         self._no_sync: Callable[[], contextlib.AbstractContextManager[object]] = (
@@ -100,12 +105,13 @@ class Updater:
             found = []
             for each in microbatches:
                 with self._drawing(each):
-                    found.append(self._backward(each, self._losses[0](each.batch)))
+                    found.append(self._add_gradients(each))
             return self._total(found), count
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
-            if not self.replicas and self._number_of_microbatches() >= len(rows):
+            is_split = not self.replicas and self._replay is None
+            if is_split and self._number_of_microbatches() >= len(rows):
                 raise RowTooLarge from None
         self._use_less_memory()  # here, the memory of the failed attempt is free again
         return self.gradients(epoch, rows)
@@ -121,8 +127,7 @@ class Updater:
         numbers = range(world.rank, world.rank + len(split), world.size)
         weights = [int(number < len(split)) for number in numbers]
         own = [split[number] if number < len(split) else rows[:1] for number in numbers]
-        device = self.optimizer.device
-        batches = [epoch.collate(each.tolist()).to(device) for each in own]
+        batches = [epoch.collate(each.tolist()) for each in own]
         counted = sum(w * batch.count for w, batch in zip(weights, batches, strict=True))
         count = int(world.total(torch.tensor(float(counted), dtype=torch.float64)))
         microbatches = [
@@ -144,7 +149,7 @@ class Updater:
             found = []
             for each in microbatches[number::parallel]:
                 with self._drawing(each):
-                    found.append(self._backward(each, self._losses[number](each.batch)))
+                    found.append(self._add_gradients(each, number))
             return found
 
         started = [self._pool.submit(compute, number) for number in range(parallel)]
@@ -155,8 +160,12 @@ class Updater:
             found += started.pop(0).result()
         return found
 
-    def _backward(self, microbatch: Microbatch, loss: Loss) -> dict[str, Tensor]:
+    def _add_gradients(self, microbatch: Microbatch, replica: int = 0) -> dict[str, Tensor]:
         """Add the gradients of a microbatch, and return the sums of its loss."""
+        if self._replay is not None:
+            scale = microbatch.scale * self.optimizer.scale
+            return self._replay.add_gradients(microbatch.batch, scale)
+        loss = self._losses[replica](microbatch.batch.to(self.optimizer.device))
         self.optimizer.backward(loss.sums["loss"] * microbatch.scale)
         return {
             name: microbatch.weight * value.detach().double() for name, value in loss.sums.items()
@@ -181,9 +190,12 @@ class Updater:
     def _use_less_memory(self) -> None:
         """Compute parallel microbatches sequentially, or sequential ones in twice the number."""
         self.optimizer.drop_gradients()
+        was_replayed, self._replay = self._replay is not None, None
         if self.optimizer.device.type == "cuda":
             torch.cuda.empty_cache()
-        if self.replicas:  # the microbatches, and so their random draws, stay the same
+        if was_replayed:
+            how = "without CUDA graphs"
+        elif self.replicas:  # the microbatches, and so their random draws, stay the same
             self.progress.microbatches = self._number_of_microbatches()
             self.progress.in_parallel = False
             self._losses, self.replicas = self._losses[:1], []
@@ -195,6 +207,11 @@ class Updater:
             f"not enough memory for update {self.progress.update + 1}: batches are computed {how} "
             "from here on"
         )
+
+    @property
+    def slow_updates(self) -> int:
+        """The number of updates with batches of a shape that are slower than the later ones."""
+        return 0 if self._replay is None else 2
 
     def _number_of_microbatches(self) -> int:
         """Return the number of microbatches of a batch, over all threads and processes."""

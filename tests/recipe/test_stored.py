@@ -83,7 +83,7 @@ def test_there_is_no_run_to_resume(tmp_path: Path) -> None:
     "assignment",
     ["max_updates=7", "max_epochs=7", "max_minutes=7", "patience=3", "log_every=7", "keep_last=6",
      "average=2", "device=cpu", "threads=3", "decode.beam=2", "source_language=en",
-     "recompute=true", "learning_rate=0.001", "guided_alignment=0.2",
+     "recompute=true", "cuda_graphs=true", "learning_rate=0.001", "guided_alignment=0.2",
      "data.source=['c']", "data.target=['c']",
      "valid_source=['c']", "valid_target=['c']", "data.pairs=['c']", "valid_pairs=['c']"],
 )  # fmt: skip

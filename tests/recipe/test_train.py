@@ -42,6 +42,10 @@ def test_any_one_budget_is_enough_and_none_is_too_few(key: str) -> None:
             "consistency_weight 2 has no meaning for consistency 'none'; leave it out, or set",
         ),
         (
+            {"cuda_graphs": True, "recompute": True},
+            "cuda_graphs cannot record recompute",
+        ),
+        (
             {"guided_alignment": 0.3, "recompute": True},
             "recompute keeps no attention weights, which guided_alignment needs: set guided_align",
         ),
