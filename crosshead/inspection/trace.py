@@ -5,7 +5,7 @@ positions, `V` vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -128,19 +128,19 @@ class Trace:
     """
 
     source: list[str]
-    read: list[str]
+    read: list[str] = field(repr=False)
     target: list[str]
-    ids: list[int]
-    best: list[list[NextPiece]]
+    ids: list[int] = field(repr=False)
+    best: list[list[NextPiece]] = field(repr=False)
     probabilities: list[float]
-    axes: dict[AttentionKind, tuple[list[str], list[str]]]
-    attention: dict[AttentionKind, list[Attended]]
+    axes: dict[AttentionKind, tuple[list[str], list[str]]] = field(repr=False)
+    attention: dict[AttentionKind, list[Attended]] = field(repr=False)
     supervised: Supervised | None
-    states: dict[str, list[Tensor]]
-    lens: list[list[list[NextPiece]]]
-    beam: list[BeamStep]
-    given: int
-    found: list[Found]
+    states: dict[str, list[Tensor]] = field(repr=False)
+    lens: list[list[list[NextPiece]]] = field(repr=False)
+    beam: list[BeamStep] = field(repr=False)
+    given: int = field(repr=False)
+    found: list[Found] = field(repr=False)
     edits: tuple[Edit, ...] = ()
 
     def weights(self, kind: AttentionKind) -> Float[Tensor, "L H Q K"]:

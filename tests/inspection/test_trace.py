@@ -102,6 +102,12 @@ def test_a_prefix_is_what_the_output_begins_with() -> None:
     assert all(each.text.startswith("that") for each in found.found)
 
 
+def test_a_printed_trace_shows_the_pieces_and_no_tensors() -> None:
+    printed = repr(trace(pipeline_of("transformer"), TEXT, TARGET))
+    assert printed.startswith("Trace(source=[") and "target=[" in printed
+    assert "tensor(" not in printed and len(printed) < 2000
+
+
 def test_the_difference_of_two_traces() -> None:
     pipeline = pipeline_of("transformer")
     plain = trace(pipeline, TEXT, TARGET)
