@@ -112,10 +112,13 @@ def draw(figure: Any, sheets: Sequence[Sheet]) -> None:
             for name, row in sheet.rows.items():
                 names = [fill(name, 24)] * len(row[column])
                 axes.plot(row[column], names, "o", color="C0", ms=4, alpha=0.8)
+            axes.margins(y=0.2)  # the first name stays below the title
         for value, mark in ((sheet.level, axes.axhline), (sheet.at, axes.axvline)):
             if value is not None:
                 mark(value, color="gray", ls=":")
-        axes.set_title(fill(sheet.title, 100 // len(sheets)), fontsize=9)
+        # Names of rows leave less width.
+        width = (100 if others else 60) // len(sheets)
+        axes.set_title(fill(sheet.title, width), fontsize=9)
         axes.set_xlabel(sheet.x if others else column)
         _scale(axes, sheet)
         axes.grid(alpha=0.3)
