@@ -5,6 +5,7 @@ number of updates, and the settings that follow from them. Keys that the user ha
 """
 
 import math
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from crosshead.caller import setting
@@ -172,12 +173,22 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
     if _has_stated_shape(recipe):
         return _plan(_with_size(recipe, _nearest_size(recipe, tokens)), corpus, speed)
     data_lacks = run_lacks = ""
-    for size in _sizes(recipe):
+    planned = cache(lambda size: _plan(_with_size(recipe, size), corpus, speed))
+    sizes = _sizes(recipe)
+    for place, size in enumerate(sizes):
         if tokens < size.least_data:
             data_lacks = f"{_name(size)} needs {size.least_data:,.0f} target tokens in an epoch"
             continue
-        plan = _plan(_with_size(recipe, size), corpus, speed)
-        found = _lacking(plan, size, tokens)
+        found = ""
+        if size.consistency == "r-drop" and recipe.train.max_minutes:
+            # Two views take at least twice as long as one of the next model. This is often too long
+            # already, and the next model is measured in any case.
+            below = planned(next(each for each in sizes[place + 1 :] if tokens >= each.least_data))
+            at_best = _in_time(below, below.seconds and 2 * below.seconds, speed)
+            found = _lacking(at_best, size, tokens)
+        if not found:
+            plan = planned(size)
+            found = _lacking(plan, size, tokens)
         if not found or size == SIZES[-1]:
             break
         data_lacks, run_lacks = "", found
@@ -208,7 +219,7 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     if plan.seconds is None and is_measured:
         return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
-        return f"{name} would get {_epochs(plan.epochs)} and needs {size.least_epochs:g}"
+        return f"{name} would get at most {_epochs(plan.epochs)} and needs {size.least_epochs:g}"
     if size.least_epochs and not is_measured:
         return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:
@@ -256,16 +267,23 @@ def _shape(size: Size) -> dict[str, int]:
 
 def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     """Return the recipe with the length that its budgets give the run."""
-    train, seconds = recipe.train, None
-    per_epoch = updates_per_epoch(recipe, corpus)
+    train, per_epoch = recipe.train, updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
     updates = min(limit for limit in limits if limit is not None)
-    if _is_measured(train, updates):
-        seconds = speed.seconds_per_update(recipe)
-    left = speed.seconds_left()
+    plan = Plan(recipe, updates, updates / per_epoch, None)
+    if not _is_measured(train, updates):
+        return plan
+    return _in_time(plan, speed.seconds_per_update(recipe), speed)
+
+
+def _in_time(plan: Plan, seconds: float | None, speed: Speed) -> Plan:
+    """Return the plan with as many updates of so many seconds as there is time for."""
+    left, updates = speed.seconds_left(), plan.updates
     if left is not None and seconds is not None:
         updates = max(1, min(updates, int(left / seconds)))
-    return Plan(recipe, updates, updates / per_epoch, seconds)
+    return plan._replace(
+        updates=updates, epochs=plan.epochs * updates / plan.updates, seconds=seconds
+    )
 
 
 def _is_measured(train: TrainConfig, updates: int) -> bool:

@@ -185,7 +185,7 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
-SHORT = "{} and width 256 with R-Drop would get {} and needs 30"
+SHORT = "{} and width 256 with R-Drop would get at most {} and needs 30"
 LONG = "{} and width 256 with R-Drop needs --max-minutes {} or more"
 LARGE = "because memory does not suffice for width 128"
 
@@ -214,7 +214,7 @@ LARGE = "because memory does not suffice for width 128"
         (29_000, None, (), 10, 64, LARGE),
         (29_000, None, (), None, 64, LARGE),
         (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 64, LARGE),
-        (2000, 8e3, (), 1, 64, SHORT.format(FEW, "2 epochs")),
+        (2000, 8e3, (), 1, 64, SHORT.format(FEW, "24 epochs")),
         (29_000, 8e3, (), 1, 128, SHORT.format(PLAIN, "less than 1 epoch")),
         (200, 8e5, (), 10, 64, FEW),
     ],
@@ -313,11 +313,11 @@ def test_measuring_takes_a_part_of_the_time() -> None:
         measured.append(300.0)
         return 0.5
 
-    recipe = compose("auto", assignments=["train.max_minutes=10"])
-    there = Speed(seconds, lambda: 600.0 - sum(measured))
+    recipe = compose("auto", assignments=["train.max_minutes=15"])
+    there = Speed(seconds, lambda: 900.0 - sum(measured))
     _, lines = settle(recipe, FakeCorpus(2000), there)  # type: ignore[arg-type]
     # 600 updates fit into the 300 seconds that are left, with 8 batches in an epoch.
-    assert len(measured) == 1 and lines[0].endswith(", 75 epochs")
+    assert len(measured) == 2 and lines[0].endswith(", 75 epochs")
 
 
 @pytest.mark.parametrize(
