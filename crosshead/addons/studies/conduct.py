@@ -16,10 +16,10 @@ from crosshead.addons.studies.bottleneck import BOTTLENECK
 from crosshead.addons.studies.charts import Table, draw, number
 from crosshead.addons.studies.feedforward import FEEDFORWARD
 from crosshead.addons.studies.forecasting import LINEAR, PATCHES
-from crosshead.addons.studies.gradients import GRADIENTS, MASKS
+from crosshead.addons.studies.gradients import GRADIENTS
 from crosshead.addons.studies.heads import HEADCOST, HEADS
 from crosshead.addons.studies.long import LONG
-from crosshead.addons.studies.positions import EXTRAPOLATION, SETS, SINUSOIDS
+from crosshead.addons.studies.positions import EXTRAPOLATION, SETS
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.scaling import SCALING
 from crosshead.addons.studies.scenes import GROUNDING, MULTIMODAL
@@ -51,7 +51,7 @@ from crosshead.version import __version__
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
+        BOTTLENECK, SCALING, SETS, EXTRAPOLATION, FEEDFORWARD, GRADIENTS,
         STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
         PATCHES, GROUNDING, VISION, MULTIMODAL,
     )

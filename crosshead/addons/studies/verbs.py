@@ -13,7 +13,7 @@ from crosshead.cli.terminal import note, put, table
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead study list\n"
-    "  crosshead study masks\n"
+    "  crosshead study sets\n"
     "  crosshead study extrapolation --minutes 3\n"
     "  crosshead study all --quick --out /tmp/studies"
 )
