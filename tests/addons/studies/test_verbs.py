@@ -75,37 +75,6 @@ def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[s
     assert re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", sets[1])
 
 
-def test_minutes_shorten_the_run_and_the_page_says_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conduct, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
-    monkeypatch.chdir(tmp_path)
-    assert run(["study", "all", "--minutes", "12"]) == 0
-    said = capfd.readouterr().out
-    caveat = "shortened form (50% of the full form)"
-    assert said.count(f"This is the {caveat}") == 2 and f"Verdicts ({caveat}" in said
-    for name in ("first", "next"):
-        page = (tmp_path / "studies" / "shortened" / f"{name}.md").read_text()
-        assert f"- form: {caveat}\n" in page and f"study {name} --minutes 6 " in page
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--quick", "--minutes", "3"], "--quick and --minutes exclude"),
-        (["--minutes", "0"], "--minutes 0: expected a number above 0"),
-        (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
-    ],
-)
-def test_a_budget_that_makes_no_sense_is_one_line(
-    options: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["study", "sets", *options, "--out", str(tmp_path / "out")]) == 2
-    found = capfd.readouterr()
-    assert said in found.err and found.err.count("\n") == 1 and not found.out
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "gradient"]) == 2
     said = capfd.readouterr().err
