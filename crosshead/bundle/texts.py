@@ -13,7 +13,7 @@ from crosshead.bundle.places import CARD, CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config, validate
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import DamagedBundle
-from crosshead.text.markers import MARKERS, RETIRED, TERM_MARKERS, ids_of
+from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
 from crosshead.text.pieces import CONTROL
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import TOKENIZER_FILES, Tokenizer, load_tokenizers
@@ -73,8 +73,8 @@ class TextParts:
     def forbidden(self) -> tuple[int, ...]:
         """The target tokens that search never produces."""
         tokenizer = self.target_tokenizer
-        never = (*ids_of(TERM_MARKERS, tokenizer), *ids_of(RETIRED, tokenizer))
-        return tuple(sorted({PAD, BOS, UNK, *never, *tokenizer.line_breaks}))
+        never = {PAD, BOS, UNK, *ids_of(TERM_MARKERS, tokenizer)}
+        return tuple(sorted(never | tokenizer.line_breaks))
 
 
 class BundleState(NamedTuple):
