@@ -13,6 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # Two workers, a file at a time in order: those of few tests, which may be long, are not left for the end.
 ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
+DATES := runs/quickstart
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 
@@ -25,7 +26,13 @@ help:  ## list these targets
 install: $(QUICKSTART)  ## make .venv and install crosshead into it
 
 quickstart: $(QUICKSTART)  ## train a small Transformer on dates and show what it does (minutes)
-	$(BIN)/python -m crosshead.cli.quickstart
+	$(BIN)/crosshead data get dates --out $(DATES)
+	$(BIN)/crosshead train quickstart --source $(DATES)/train.en --target $(DATES)/train.de \
+		--valid-source $(DATES)/valid.en --valid-target $(DATES)/valid.de --out $(DATES)/model --force
+	$(BIN)/crosshead evaluate $(DATES)/model --source $(DATES)/test.en --reference $(DATES)/test.de
+	$(BIN)/crosshead evaluate $(DATES)/model --source $(DATES)/unseen.en --reference $(DATES)/unseen.de
+	printf '%s\n' 'Friday, March 5, 2021' '7 Sept 2099' '31/12/1999' 'Q3 1905' | $(BIN)/crosshead translate $(DATES)/model
+	$(BIN)/crosshead attention $(DATES)/model 'Friday, March 5, 2021' --out $(DATES)/attention.png
 
 test: $(DEV)  ## run the tests, without the slow ones
 	$(PYTEST) $(ABREAST)

@@ -183,7 +183,7 @@ def test_blocks_share_a_namespace_and_a_folder(
         ("results.md", "[a](../benchmarks/README.md)", "[a](developers/benchmarks.md)"),
         ("course/index.md", "[a](0_x.ipynb)", "[a](0_x.md)"),
         ("results.md", "[a](#speed), [b](https://x.org/y.md)", None),
-        ("models.md", "![a](studies/masks.png)", None),
+        ("models.md", "![a](studies/sets.png)", None),
         ("models.md", "```text\n[a](../README.md)\n```", None),
         ("models.md", "[`a`](../crosshead/text/batching.py)", "[`a`][crosshead.text.batching]"),
         ("models.md", "[a](../crosshead/attention/__init__.py)", "[a][crosshead.attention]"),

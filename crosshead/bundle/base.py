@@ -8,14 +8,15 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from crosshead.bundle.config import FORMAT, BundleScore, SparseConfig
+from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import Config
 from crosshead.models.base import Model
 from crosshead.models.registry import AnyConfig
 from crosshead.version import __version__
 
 
-class BundleConfig(SparseConfig):
+class BundleConfig(Config):
     """The settings in every `config.json`. Each kind of bundle adds its own."""
 
     format: int = Field(default=FORMAT, ge=1)

@@ -1,13 +1,9 @@
 """Settings in the `config.json` of every bundle: its format, and the scores of its model."""
 
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import Field
 
 from crosshead.config import Config
 
@@ -15,26 +11,8 @@ FORMAT = 1
 """The version of the bundle's layout. Newer versions cannot be read."""
 
 
-class SparseConfig(Config):
-    """Settings that are stored without some defaults, so that older bundles stay as they are."""
-
-    sparse: ClassVar[tuple[str, ...]] = ()
-    """The keys that are not stored if they have their default."""
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        for key in self.sparse:
-            field = type(self).model_fields[key]
-            if getattr(self, key) == field.get_default(call_default_factory=True):
-                del values[key]
-        return values
-
-
-class BundleScore(SparseConfig):
+class BundleScore(Config):
     """A score on a test set, with its signature, as the model card lists it."""
-
-    sparse: ClassVar[tuple[str, ...]] = ("digits", "low", "high")
 
     # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
     metric: str
@@ -45,7 +23,7 @@ class BundleScore(SparseConfig):
     test_set: str
     # The number of digits after the point for people.
     digits: int = Field(default=2, ge=0, le=10)
-    # The ends of the 95 % interval, if it was measured. Older bundles have none.
+    # The ends of the 95 % interval, if it was measured.
     low: float | None = None
     high: float | None = None
 

@@ -1,20 +1,17 @@
 """The origin of an imported model."""
 
-from typing import ClassVar
-
 from pydantic import Field
 
-from crosshead.bundle.config import SparseConfig
 from crosshead.bundle.places import HubPlace
+from crosshead.config import Config
 
 BUNDLE = "crosshead"
 """The kind of a bundle that was downloaded from a hub."""
 
 
-class ImportOrigin(SparseConfig):
+class ImportOrigin(Config):
     """The origin of an imported model, which a model that is fine-tuned from it keeps."""
 
-    sparse: ClassVar[tuple[str, ...]] = ("hub",)
     # The kind of model that was imported, such as `huggingface`.
     kind: str
     # The name of its directory, without the folders above.

@@ -3,34 +3,25 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
-from crosshead.bundle.config import SparseConfig
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.places import CARD, CONFIG
-from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, validate
+from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config, validate
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import DamagedBundle
-from crosshead.text.markers import MARKERS, RETIRED, TERM_MARKERS, ids_of
+from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
 from crosshead.text.pieces import CONTROL
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import TOKENIZER_FILES, Tokenizer, load_tokenizers
 from crosshead.vocabulary import BOS, PAD, UNK
 
 
-class TextSettings(SparseConfig):
+class TextSettings(Config):
     """The settings in the `config.json` of a text bundle, without those of its model."""
-
-    sparse: ClassVar[tuple[str, ...]] = (
-        "license",
-        "target_languages",
-        "profile",
-        "origin",
-        "guided",
-    )
 
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
@@ -82,8 +73,8 @@ class TextParts:
     def forbidden(self) -> tuple[int, ...]:
         """The target tokens that search never produces."""
         tokenizer = self.target_tokenizer
-        never = (*ids_of(TERM_MARKERS, tokenizer), *ids_of(RETIRED, tokenizer))
-        return tuple(sorted({PAD, BOS, UNK, *never, *tokenizer.line_breaks}))
+        never = {PAD, BOS, UNK, *ids_of(TERM_MARKERS, tokenizer)}
+        return tuple(sorted(never | tokenizer.line_breaks))
 
 
 class BundleState(NamedTuple):

@@ -11,7 +11,6 @@ from crosshead.bundle.foreign import content_of, foreign_models
 from crosshead.bundle.places import CONFIG
 from crosshead.cli.options import bundle_place
 from crosshead.config import validate
-from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.files import real_path
@@ -132,23 +131,6 @@ def search_settings(
             f"--beam {n_best}"
         )
     return decode
-
-
-def minimum_risk(
-    samples: int | None, beam: int | None, length_penalty: float | None
-) -> MinimumRisk | None:
-    """Return the settings of minimum Bayes risk with chrF, or None without `--mbr`."""
-    if samples is None:
-        return None
-    for flag, value in (("--beam", beam), ("--length-penalty", length_penalty)):
-        if value is not None:
-            raise ConfigError(
-                f"{flag} {value:g} is for beam search, and --mbr {samples} draws samples: leave "
-                "out one of them"
-            )
-    from crosshead.evaluation.sacrebleu_metrics import chrf_utility
-
-    return MinimumRisk(samples, chrf_utility)
 
 
 def writing_settings(

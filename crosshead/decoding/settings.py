@@ -1,15 +1,9 @@
 """The settings of a search with a trained model, and the length penalty. They need no PyTorch."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import (
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from crosshead.config import LARGEST, MOST, Config
 from crosshead.errors import ConfigError
@@ -77,16 +71,6 @@ class DecodeConfig(Config):
     """The random seed of the samples."""
     batch_tokens: int = Field(default=4096, gt=0, le=MOST)
     """The number of source tokens, including padding, that are decoded at once."""
-
-    @model_serializer(mode="wrap")
-    def _without_usual_offset(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        usual = {"length_offset": OFFSET, "min_length": 0}
-        if info.mode == "json":  # so that other bundles are stored as ever
-            return {key: value for key, value in values.items() if usual.get(key) != value}
-        return values
 
     @model_validator(mode="after")
     def _sampling_or_beam(self) -> "DecodeConfig":

@@ -70,17 +70,8 @@ def default_tokenisation(references: Iterable[str | None]) -> str:
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Return the chrF2 of each text by itself."""
-    return [chrf_utility(*pair) for pair in zip(hypotheses, references, strict=True)]
-
-
-def chrf_utility(candidate: str, reference: str) -> float:
-    """Return the chrF2 of a text against another, as a utility for minimum Bayes risk.
-
-    Args:
-        candidate: The text that is scored.
-        reference: The text that it is compared with.
-    """
-    return float(_CHRF.sentence_score(candidate, [reference]).score)
+    pairs = zip(hypotheses, references, strict=True)
+    return [float(_CHRF.sentence_score(text, [wanted]).score) for text, wanted in pairs]
 
 
 _MOST_HAN = 0.95

@@ -16,9 +16,6 @@ MOST_MARKS = 8
 MARKERS = tuple(f"<{number}/>" for number in range(MOST_MARKS))
 """The pieces of marks, for each number."""
 
-RETIRED = tuple(f"<{end}{number}>" for number in range(MOST_MARKS) for end in ("", "/"))
-"""Pieces around phrases, which earlier models have learned and may not write."""
-
 TERM_MARKERS = ("<term>", "<as>", "</term>")
 """The pieces before a term, and around its translation."""
 

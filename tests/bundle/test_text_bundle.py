@@ -93,9 +93,8 @@ def test_only_bundles_of_one_tokenizer_are_averaged(
     assert same or "its tokenizer differs from the tokenizer of {first}; only bundles" in why
 
 
-def test_a_profile_is_stored_only_where_there_is_one() -> None:
+def test_a_profile_is_stored_and_loaded() -> None:
     config = bundle_of().config
-    assert "profile" not in config.model_dump()
     size = {"rate": 0.5, "low": -1.0, "high": 1.0}
     values = {
         "pairs": 100, "scripts": {"LATIN": 1.0}, "pieces": size, "unknown": size, "length": size,

@@ -1,48 +1,49 @@
-import json
-import re
+"""The commands of `make quickstart`."""
+
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from crosshead.cli import quickstart
-from crosshead.tasks.registry import load_bundle
-from crosshead.text import synthetic
-from tests.recipe.composing import new_recipe
+import crosshead
+from crosshead.evaluation import exact_match
+from crosshead.system.lines import read_lines
+from tests.cli.tools import ROOT, TINY
+from tests.preloaded import folder_for_path
 
 
-def short_recipe(preset: str | None, recipe: str | None, flags: Any) -> Any:
-    """The quickstart's recipe, of a small model and for a few updates."""
-    short = ["max_updates=2", "valid_every=2", "log_every=1", "d_model=16", "d_ff=16", "heads=2"]
-    short += ["encoder_layers=1", "decoder_layers=1", "vocab_size=350", "decode.max_extra=2"]
-    return new_recipe(preset, recipe, flags, [*short, "threads=1", "device=cpu"])
+def make_quickstart(folder: Path, *more: str, lines_of_text: int = 20_000) -> str:
+    """Run the commands on some lines, with further options of `train`, and return the output."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    lines = makefile.partition("\nquickstart:")[2].partition("\n\n")[0].split("\n\t")[1:]
+    lines.insert(1, f"sed -i '{lines_of_text + 1},$d' $(DATES)/*.??")
+    script = "\n".join(lines).replace("$(BIN)/", "").replace("$(DATES)", str(folder))
+    script = script.replace("--force", " ".join(["--force", *more]))
+    folders = [folder_for_path(), str(Path(sys.executable).parent), os.environ["PATH"]]
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        env={**os.environ, "PATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_it_runs_from_nothing_to_translations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(synthetic, "HELD_OUT", 8)
-    monkeypatch.setattr(quickstart, "date_pairs", lambda: synthetic.date_pairs(size=200))
-    monkeypatch.setattr(quickstart, "run_recipe", short_recipe)
-    quickstart.run(tmp_path)
-    said = capfd.readouterr().out
-    assert "200 dates in English and German" in said
-    assert "exact matches on 8 dates never seen" in said
-    assert "exact matches on 8 dates in patterns never seen" in said
-    assert all(source in said for source in quickstart.SHOWN)
-    assert f"translate {tmp_path}/model\n" in said
-    assert (tmp_path / "attention.png").read_bytes().startswith(b"\x89PNG")
-    assert load_bundle(tmp_path / "model").config.model.d_model == 16
-    monkeypatch.setattr(quickstart, "show", lambda *made: None)
-    quickstart.run(tmp_path)  # once more, in the place of the first
+def test_it_runs_from_nothing_to_translations(tmp_path: Path) -> None:
+    folder = tmp_path / "dates"
+    short = [*TINY, "--max-updates", "2", "--set", "decode.max_extra=2"]
+    said = make_quickstart(folder, *short, lines_of_text=40)
+    assert "BLEU" in said and "cross-attention: " in said
+    assert (folder / "attention.png").read_bytes().startswith(b"\x89PNG")
+    assert crosshead.load(folder / "model").bundle.config.model.d_model == 16
 
 
 @pytest.mark.slow
-def test_dates_never_seen_are_translated(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    quickstart.run(tmp_path)
-    said = capfd.readouterr().out
-    matches = re.search(r"exact matches on 500 dates never seen: ([\d.]+)%", said)
-    assert matches
-    assert float(matches[1]) >= 98
-    last = json.loads((tmp_path / "model" / "log.jsonl").read_text().splitlines()[-1])
-    assert last["kind"] == "end"
+def test_dates_never_seen_are_translated(tmp_path: Path) -> None:
+    make_quickstart(tmp_path)
+    translate = crosshead.load(tmp_path / "model")
+    source, target = (read_lines(tmp_path / f"test.{code}") for code in ("en", "de"))
+    assert exact_match(translate(source), target) >= 0.98

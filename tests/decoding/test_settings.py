@@ -57,11 +57,3 @@ def test_impossible_settings_are_refused(values: dict[str, Any], message: str) -
 )
 def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
     assert search_name(decode) == name
-
-
-def test_only_an_unusual_offset_is_stored_in_bundles() -> None:
-    """So that other bundles are stored as before the key. Recipes state every key."""
-    assert "length_offset" not in DecodeConfig().model_dump(mode="json")
-    assert DecodeConfig().model_dump()["length_offset"] == 5
-    stored = DecodeConfig(length_offset=0).model_dump(mode="json")
-    assert DecodeConfig.model_validate(stored).length_offset == 0

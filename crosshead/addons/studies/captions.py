@@ -30,7 +30,7 @@ from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Batch
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
-MINUTES = 10
+MINUTES = 10.0
 """The minutes of training of each run in the full form, with one thread."""
 
 MEANINGFUL = 5.0
@@ -180,17 +180,15 @@ class Captions(NamedTuple):
 
 
 def captions_of(trial: Trial) -> Captions:
-    """Return the captions with the minutes of training that the effort sets."""
+    """Return the captions with the budget of their runs."""
     text = text_of(trial)
     if trial.quick:
         budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
         title = "sentences made up, two updates"
         return Captions(title, text, VOCABULARY, {"kind": "words"}, budget)
-    # The minutes of a run include reading the text, which takes most of one.
-    minutes = max(1.0, round(MINUTES * trial.effort.share, 1))
-    trial.say(f"{text}: {minutes:g} minutes a run; finished runs are kept in {trial.folder}")
-    title, tokenizer = f"captions, {minutes:g} minutes of training", {"vocab_size": VOCAB_SIZE}
-    return Captions(title, text, VOCAB_SIZE, tokenizer, {"max_minutes": minutes})
+    trial.say(f"{text}: {MINUTES:g} minutes a run; finished runs are kept in {trial.folder}")
+    title, tokenizer = f"captions, {MINUTES:g} minutes of training", {"vocab_size": VOCAB_SIZE}
+    return Captions(title, text, VOCAB_SIZE, tokenizer, {"max_minutes": MINUTES})
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:

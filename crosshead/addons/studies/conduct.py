@@ -16,26 +16,23 @@ from crosshead.addons.studies.bottleneck import BOTTLENECK
 from crosshead.addons.studies.charts import Table, draw, number
 from crosshead.addons.studies.feedforward import FEEDFORWARD
 from crosshead.addons.studies.forecasting import LINEAR, PATCHES
-from crosshead.addons.studies.gradients import GRADIENTS, MASKS
+from crosshead.addons.studies.gradients import GRADIENTS
 from crosshead.addons.studies.heads import HEADCOST, HEADS
 from crosshead.addons.studies.long import LONG
-from crosshead.addons.studies.positions import EXTRAPOLATION, SETS, SINUSOIDS
+from crosshead.addons.studies.positions import EXTRAPOLATION, SETS
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.scaling import SCALING
 from crosshead.addons.studies.scenes import GROUNDING, MULTIMODAL
 from crosshead.addons.studies.stability import STABILITY
 from crosshead.addons.studies.study import (
-    FULL,
-    QUICK,
+    CAVEAT,
     Band,
-    Effort,
     Result,
     Say,
     Study,
     Trial,
     Verdict,
     duration,
-    effort_within,
     judge,
     value_of,
 )
@@ -51,7 +48,7 @@ from crosshead.version import __version__
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
+        BOTTLENECK, SCALING, SETS, EXTRAPOLATION, FEEDFORWARD, GRADIENTS,
         STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
         PATCHES, GROUNDING, VISION, MULTIMODAL,
     )
@@ -71,17 +68,6 @@ def chosen(name: str) -> list[Study]:
     return [STUDIES[name]]
 
 
-def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -> Effort:
-    """Return the effort that a command asks for: full, quick, or within minutes for all studies."""
-    if minutes is None:
-        return QUICK if quick else FULL
-    if quick:
-        raise ConfigError("--quick and --minutes exclude each other; give one of them")
-    if not 0 < minutes < math.inf:
-        raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
-    return effort_within(minutes, [study.seconds for study in studies])
-
-
 @dataclass(frozen=True)
 class Record:
     """A completed study; `circumstances` are command, time and machine of the run, by name."""
@@ -89,35 +75,40 @@ class Record:
     study: Study
     result: Result
     verdict: Verdict
-    effort: Effort
+    quick: bool
     seed: int
     seconds: float
     circumstances: dict[str, str]
 
+    @property
+    def caveat(self) -> str:
+        """The limit of the verdict; empty for the full form."""
+        return CAVEAT if self.quick else ""
+
     def said(self, *, brief: bool) -> str:
         """Return the verdict behind the caveat of the form; `brief` leaves out the quantities."""
         verdict = self.verdict.word if brief else str(self.verdict)
-        return f"({self.effort.caveat}) {verdict}" if self.effort.caveat else verdict
+        return f"({self.caveat}) {verdict}" if self.quick else verdict
 
 
-def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
+def conduct(study: Study, *, quick: bool, seed: int, say: Say) -> Record:
     """Run a study; everything random depends on `seed` alone. Without its data, nothing is run."""
     began = time.perf_counter()
     names = [band.name for band in study.bands]
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(seed)
-        trial = Trial(effort, seed, say, Path(scratch) if effort.quick else RUNS)
+        trial = Trial(quick, seed, say, Path(scratch) if quick else RUNS)
         try:
             result = study.run(trial)
         except MissingDataError as missing:
             say(str(missing))
             result = Result(dict.fromkeys(names, str(missing)))
-    if effort.quick:
+    if quick:
         result = replace(result, measured=dict.fromkeys(names, "too small to measure"))
     seconds = time.perf_counter() - began
     circumstances = {
-        "command": command(study, effort, seed),
-        "form": effort.form,
+        "command": command(study, quick, seed),
+        "form": "quick form" if quick else "full form",
         "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
         "date": datetime.now(UTC).date().isoformat(),
         "runs found again": f"{sum(trial.kept.values())} of {len(trial.kept)}",
@@ -126,13 +117,12 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
         "seconds": f"{seconds:.1f}",
     }
     verdict = judge(study.bands, result.measured)
-    return Record(study, result, verdict, effort, seed, seconds, circumstances)
+    return Record(study, result, verdict, quick, seed, seconds, circumstances)
 
 
-def command(study: Study, effort: Effort, seed: int) -> str:
+def command(study: Study, quick: bool, seed: int) -> str:
     """Return the command that runs a study again."""
-    minutes = f" --minutes {effort.share * study.seconds / 60:.6g}"
-    form = " --quick" if effort.quick else "" if effort.full else minutes
+    form = " --quick" * quick
     return f"crosshead study {study.name}{form} --seed {seed} --threads {torch.get_num_threads()}"
 
 
@@ -171,7 +161,7 @@ def summary(records: Sequence[Record]) -> Table:
     for record in records:
         verdict, seconds = record.verdict, f"{record.seconds:,.1f}"
         rows.append([record.study.name, verdict.word, verdict.met_of_all, seconds])
-    caveat = records[0].effort.caveat
+    caveat = records[0].caveat
     return Table(f"Verdicts ({caveat})" if caveat else "Verdicts", rows)
 
 
@@ -198,8 +188,8 @@ def picture(record: Record) -> bytes:
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
         draw(figure, [each for each in record.result.sheets if each.drawn])
-        if record.effort.caveat:
-            figure.suptitle(record.effort.caveat, fontsize=9, color="tab:red")
+        if record.quick:
+            figure.suptitle(CAVEAT, fontsize=9, color="tab:red")
         return rendered(figure, dpi=90)
 
 
@@ -218,12 +208,12 @@ def as_json(record: Record) -> str:
             "not measured because": value if isinstance(value, str) else None,
         }  # fmt: skip
 
-    study, effort, result = record.study, record.effort, record.result
+    study, result = record.study, record.result
     whole = {
         "study": study.name, "claim": study.claim, "source": study.source,
         **record.circumstances,
-        "share": effort.share, "seed": record.seed, "seconds": round(record.seconds, 1),
-        "caveat": effort.caveat,
+        "seed": record.seed, "seconds": round(record.seconds, 1),
+        "caveat": record.caveat,
         "verdict": record.verdict.word,
         "bands": [entry(band) for band in study.bands],
         "tables": [each._asdict() for each in result.all_tables],
@@ -233,7 +223,7 @@ def as_json(record: Record) -> str:
 
 def as_markdown(record: Record, *, with_picture: bool) -> str:
     """Return the record as a page."""
-    study, caveat = record.study, record.effort.caveat
+    study, caveat = record.study, record.caveat
     parts = [
         f"# {study.title}",
         *([f"**{_capital(caveat)}.**"] if caveat else []),

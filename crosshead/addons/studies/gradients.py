@@ -1,6 +1,5 @@
-"""Reach of gradients: through a recurrence, through attention, and not past a causal mask."""
+"""Reach of gradients: through a recurrence, and through attention."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -13,7 +12,6 @@ from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Sheet, single
 from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
-from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.layer_types import RecurrentLayer
@@ -169,75 +167,4 @@ GRADIENTS = Study(
     BANDS,
     run,
     seconds=96,  # recorded with one seed: 48
-)
-
-WORDS = ("attention", "is", "cool")
-
-FIRST_ROW = "first row: largest distance from 1, 0, 0"
-ROWS = "rows: largest distance of a sum from 1"
-FUTURE = "largest weight on a later token"
-LEAK = "largest gradient of an output to a later token"
-HEARD = "smallest gradient of an output to itself or an earlier token"
-
-MASK_BANDS = (
-    Band(FIRST_ROW, 0, 0, "It may attend to itself only, and a softmax over one key is 1."),
-    Band(ROWS, 0, 1e-6, "A softmax sums to 1, apart from the rounding of float32."),
-    Band(FUTURE, 0, 0, "The exponential of minus infinity is 0, exactly."),
-    Band(LEAK, 0, 0, "A token without weight in any layer has no part in the output, exactly."),
-    Band(HEARD, 1e-4, math.inf, "The mask hides nothing else: this is far above rounding."),
-)
-
-
-def run_masks(trial: Trial) -> Result:
-    """Measure attention weights without parameters, and gradients through a stack of layers."""
-    width, layers = (16, 2) if trial.quick else (64, 6)
-    # The words are narrow: wide ones attend to little but themselves.
-    words = torch.randn(1, 1, len(WORDS), 4)
-    seen: list[Tensor] = []
-    mask = causal.dense(len(WORDS), len(WORDS))
-    attend(words, words, words, mask=mask, observe=seen.append)
-    weights = seen[0][0, 0]
-    norms = gradient_norms(
-        fitting.Stack(layers, width, 4, 4 * width, causal), torch.randn(1, 3, width)
-    )
-    later = torch.ones_like(norms, dtype=torch.bool).triu(1)
-    measured = {
-        FIRST_ROW: float((weights[0] - torch.tensor([1.0, 0.0, 0.0])).abs().max()),
-        ROWS: float((weights.sum(dim=-1) - 1).abs().max()),
-        FUTURE: float(weights[later].max()),
-        LEAK: float(norms[later].max()),
-        HEARD: float(norms[~later].min()),
-    }
-    sheets = [
-        _sheet("Weights of attention without parameters", "key", weights),
-        _sheet(f"Gradient norms of outputs after {layers} layers", "input", norms),
-    ]
-    return Result(measured, sheets)
-
-
-def _sheet(title: str, x: str, matrix: Tensor) -> Sheet:
-    by_word = zip(WORDS, matrix.tolist(), strict=True)
-    rows = {word: dict(zip(WORDS, row, strict=True)) for word, row in by_word}
-    return Sheet(title, single(rows), x, ".4f")
-
-
-def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
-    """Return gradient norms of outputs, weighted at random, by input: "1 T D" to "T T"."""
-    x = x.clone().requires_grad_()
-    rows = [
-        torch.autograd.grad((y * torch.randn_like(y)).sum(), x, retain_graph=True)[0][0].norm(dim=1)
-        for y in body(x)[0]
-    ]
-    return torch.stack(rows).detach()
-
-
-MASKS = Study(
-    "masks",
-    "A causal mask leaves the future no weight and no gradient",
-    "We need to prevent leftward information flow [...] by masking out (setting to −∞) all values "
-    "in the input of the softmax which correspond to illegal connections.",
-    "Vaswani et al. 2017, section 3.2.3",
-    MASK_BANDS,
-    run_masks,
-    seconds=1,
 )

@@ -38,7 +38,7 @@ def in_turns(
         call()
     for each in range(trial.amount(2, rounds)):
         for name in list(calls)[:: -1 if each % 2 else 1]:
-            found[name].append(_mean_seconds(calls[name], seconds * trial.effort.share))
+            found[name].append(_mean_seconds(calls[name], 0.0 if trial.quick else seconds))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Positions: what attention is without them, what sinusoids are, and what longer sequences need.
+"""Positions: what attention is without them, and what longer sequences need.
 
 The task of longer sequences needs order at all lengths and nothing far away, like most of what text
 needs. Each token assigns a value to a key and asks for the value that this key had before. No
@@ -19,7 +19,7 @@ from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, reported
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import Mask, causal
-from crosshead.attention.positions import shift, sinusoidal
+from crosshead.attention.positions import sinusoidal
 from crosshead.errors import UserError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.text.batching import Batch
@@ -143,74 +143,6 @@ SETS = Study(
     SET_BANDS,
     run_sets,
     seconds=135,  # recorded with one seed: 67
-)
-
-CLOSED = "closed form: largest error"
-FITTED = "least squares: largest error at other positions"
-RANDOM = "least squares on a table of random vectors: error at other positions"
-
-SINUSOID_BANDS = (
-    Band(
-        CLOSED, 0, 1e-6,
-        "sin and cos of a sum are a rotation of sin and cos: exact, apart from the rounding of "
-        "float32 (6e-8 a number; a sum has three numbers).",
-    ),
-    Band(
-        FITTED, 0, 1e-4,
-        "All positions share one map, so a map fitted on even positions serves odd ones. The slow "
-        "sinusoids are nearly collinear, which costs the fit some digits.",
-    ),
-    Band(
-        RANDOM, 0.9, math.inf,
-        "The error is a share of the vectors' length. Vectors drawn one by one are unrelated: at "
-        "new positions no map is better than zero, whose error is 1.",
-    ),
-)  # fmt: skip
-
-
-def fitted_errors(table: Tensor, offset: int) -> Tensor:
-    """Return the residuals of the best linear map from row p to row p + offset.
-
-    The map is fitted by least squares on every second position and measured on the remaining ones.
-    """
-    here, there = table[:-offset].double(), table[offset:].double()
-    found: Tensor = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution
-    return here[1::2] @ found - there[1::2]
-
-
-def run_sinusoids(trial: Trial) -> Result:
-    """Measure the error of the map by offset and width, in closed form and by least squares."""
-    widths = (16, 64) if trial.quick else (32, 128, 512)
-    offsets = (1, 8, 64) if trial.quick else (1, 4, 16, 64, 256)
-    found: dict[str, dict[int, list[float]]] = {
-        name: {offset: [] for offset in offsets} for name in (CLOSED, FITTED, RANDOM)
-    }
-    for d_model in widths:
-        trial.say(f"d_model {d_model}")
-        length = 8 * d_model + max(offsets)
-        table = sinusoidal(length, d_model)
-        vectors = torch.randn(length, d_model) * d_model**-0.5
-        for offset in offsets:
-            exact = table[:-offset].double() @ shift(offset, d_model).T - table[offset:]
-            random = fitted_errors(vectors, offset).norm() / vectors[offset + 1 :: 2].norm()
-            found[CLOSED][offset].append(float(exact.abs().max()))
-            found[FITTED][offset].append(float(fitted_errors(table, offset).abs().max()))
-            found[RANDOM][offset].append(float(random))
-    every = {name: [e for errors in row.values() for e in errors] for name, row in found.items()}
-    measured = {CLOSED: max(every[CLOSED]), FITTED: max(every[FITTED]), RANDOM: min(every[RANDOM])}
-    title = f"Error of the map, d_model {', '.join(map(str, widths))}"
-    return Result(measured, [Sheet(title, found, "offset k", log="xy")])
-
-
-SINUSOIDS = Study(
-    "sinusoids",
-    "A sinusoidal position is a linear map of any other at the same offset",
-    "We hypothesized it would allow the model to easily learn to attend by relative positions, "
-    "since for any fixed offset k, PE_{pos+k} can be represented as a linear function of PE_{pos}.",
-    "Vaswani et al. 2017, section 3.5",
-    SINUSOID_BANDS,
-    run_sinusoids,
-    seconds=6,
 )
 
 KEYS, VALUES, TIMES_AS_LONG = 8, 8, 4

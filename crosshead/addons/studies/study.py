@@ -1,4 +1,4 @@
-"""A study: a claim, the expectations stated before it runs, its effort, and its results."""
+"""A study: a claim, the expectations stated before it runs, a run of it, and its results."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,58 +15,8 @@ Value = float | str
 """A measured number, or the reason, as a clause, why there is none."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """The part of a study's full form that is run.
-
-    `share` is 0 in the quick form and 1 in the full form. Between them stand the shortened forms,
-    which have the full form's models and seeds, and fewer updates, minutes or rounds.
-    """
-
-    share: float
-
-    @property
-    def quick(self) -> bool:
-        """True for the quick form."""
-        return self.share == 0
-
-    @property
-    def full(self) -> bool:
-        """True for the full form."""
-        return self.share == 1
-
-    @property
-    def form(self) -> str:
-        """The name of the form, as pages and pictures show it."""
-        if self.quick:
-            return "quick form"
-        percent = min(99, 100 * self.share)
-        return "full form" if self.full else f"shortened form ({percent:.2g}% of the full form)"
-
-    @property
-    def folder(self) -> str:
-        """The folder inside `studies` for results of this form; empty for the full form."""
-        return "" if self.full else "quick" if self.quick else "shortened"
-
-    @property
-    def caveat(self) -> str:
-        """The limits of a verdict at this effort; empty for the full form."""
-        if self.full:
-            return ""
-        limit = (
-            "it shows that the code runs, and judges nothing"
-            if self.quick
-            else "fewer updates and sizes; a task not learned here may be learned in the full form"
-        )
-        return f"{self.form}: {limit}"
-
-
-QUICK, FULL = Effort(0.0), Effort(1.0)
-
-
-def effort_within(minutes: float, seconds: Sequence[float]) -> Effort:
-    """Return the effort at which studies of these full times together take the given minutes."""
-    return Effort(min(1.0, 60 * minutes / sum(seconds)))
+CAVEAT = "quick form: it shows that the code runs, and judges nothing"
+"""The limit of the quick form, as pages and pictures show it."""
 
 
 def duration(seconds: float) -> str:
@@ -133,30 +83,25 @@ class Result:
 
 @dataclass(frozen=True)
 class Trial:
-    """A run of a study: its effort, a seed that decides everything random, and a receiver of lines.
+    """A run of a study: its form, a seed that decides everything random, and a receiver of lines.
 
     `folder` holds what a later run finds again; in the quick form it is temporary. `kept` tells of
     each file whether it was there before.
     """
 
-    effort: Effort
+    quick: bool
     seed: int
     say: Say
     folder: Path
     kept: dict[Path, bool] = field(default_factory=dict)
-
-    @property
-    def quick(self) -> bool:
-        """True for the quick form."""
-        return self.effort.quick
 
     def keeps(self, file: Path) -> None:
         """Note a file that a later run finds again."""
         self.kept.setdefault(file, file.is_file())
 
     def amount(self, quick: int, full: int) -> int:
-        """Return an amount between the quick form and the full form, by the share."""
-        return round(quick + self.effort.share * (full - quick))
+        """Return the amount of the form."""
+        return quick if self.quick else full
 
     def seeds(self, number: int = 2) -> list[int]:
         """Return the seeds of the models: one in the quick form, else `number` of them."""

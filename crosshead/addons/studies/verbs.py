@@ -13,8 +13,7 @@ from crosshead.cli.terminal import note, put, table
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead study list\n"
-    "  crosshead study masks\n"
-    "  crosshead study extrapolation --minutes 3\n"
+    "  crosshead study sets\n"
     "  crosshead study all --quick --out /tmp/studies"
 )
 def study(
@@ -33,20 +32,12 @@ def study(
             help="Try the code at a small size, and judge nothing.",
         ),
     ] = False,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Shorten the studies to about this many minutes together, by fewer updates, "
-            "minutes or rounds (default: the full form).",
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Directory for NAME.md, .json and .png (default: studies; studies/quick with "
-            "--quick; studies/shortened with --minutes).",
+            "--quick).",
         ),
     ] = None,
     seed: Annotated[
@@ -68,6 +59,7 @@ def study(
     verdicts. `list` (or no name) shows the studies and their running times.
     """
     from crosshead.addons.studies import conduct
+    from crosshead.addons.studies.study import CAVEAT
     from crosshead.system.devices import choose_threads
     from crosshead.system.files import make_directory
 
@@ -75,9 +67,8 @@ def study(
         put(table(conduct.listed(conduct.STUDIES.values()).rows))
         return
     studies = conduct.chosen(name)
-    effort = conduct.effort_of(studies, quick=quick, minutes=minutes)
     # Each form has its own folder: results of hours are not replaced by results of seconds.
-    out = out or Path("studies") / effort.folder
+    out = out or Path("studies/quick" if quick else "studies")
     make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)
@@ -85,9 +76,9 @@ def study(
     for number, each in enumerate(studies):
         put(f"{chr(10) if number else ''}{each.title}\n\n  “{each.claim}”\n  {each.source}\n\n")
         put("Expected:\n" + "".join(f"- {line}\n" for line in conduct.expectations(each)))
-        if effort.caveat:
-            put(f"\nThis is the {effort.caveat}.\n")
-        record = conduct.conduct(each, effort=effort, seed=seed, say=note)
+        if quick:
+            put(f"\nThis is the {CAVEAT}.\n")
+        record = conduct.conduct(each, quick=quick, seed=seed, say=note)
         for found in (*record.result.all_tables, conduct.findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
         records.append(record)

@@ -88,7 +88,7 @@ TRAIN.append(
 
 @translate.kind(
     "images",
-    without=("to", "kind", "mbr", "glossary", "exact_terms", "engine"),
+    without=("to", "kind", "glossary", "exact_terms", "engine"),
     examples=("crosshead translate runs/signs input.tsv --images photos.zip",),
 )
 def translate_beside_images(

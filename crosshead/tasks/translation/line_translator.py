@@ -7,7 +7,6 @@ import math
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,6 @@ import numpy as np
 
 from crosshead.bundle.texts import TextParts
 from crosshead.decoding.hypotheses import Hypothesis
-from crosshead.decoding.minimum_risk import Utility, rank_by_utility
 from crosshead.decoding.settings import DecodeConfig, length_penalty
 from crosshead.errors import ConfigError
 from crosshead.text.documents.document import Document
@@ -87,8 +85,7 @@ class Translation:
     Attributes:
         text: The translation.
         log_prob: The sum of `piece_log_probs`.
-        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it. With minimum
-            Bayes risk it is the mean utility (the mean over the parts of a split line).
+        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it.
         pieces: The tokens that the model produced, including the end of the sentence if it was
             produced (once for each part of a split line).
         piece_log_probs: The natural log-probabilities of the pieces.
@@ -232,22 +229,13 @@ class LineTranslator(ABC):
             )
         return with_tag(self.tag, lines)
 
-    def by_utility(self, samples: Sequence[Hypothesis], utility: Utility) -> list[Hypothesis]:
-        """Return a part's different samples by their mean utility, which becomes their score."""
-        decode = self.bundle.target_tokenizer.decode
-        texts = [decode(self._without_marks(sample.tokens)) for sample in samples]
-        counts = Counter(texts)
-        firsts = [samples[texts.index(text)] for text in counts]
-        ranked = rank_by_utility(list(counts), list(counts.values()), utility)
-        return [replace(firsts[each.place], score=each.utility) for each in ranked]
-
     def joined(
         self,
         lines: Sequence[str],
         planned: PlannedLines,
         hypotheses: Sequence[list[Hypothesis]],
         n_best: int,
-        decode: DecodeConfig | None,
+        decode: DecodeConfig,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, from those of its parts."""
         found, ids = iter(hypotheses), iter(planned.ids)
@@ -469,7 +457,7 @@ class LineTranslator(ABC):
         return len(self.bundle.source_tokenizer.encode(tagged))
 
     def _joined(
-        self, parts: Sequence["_Part"], n_best: int, decode: DecodeConfig | None
+        self, parts: Sequence["_Part"], n_best: int, decode: DecodeConfig
     ) -> list[Translation]:
         """Return the translations of a line: its n-th joins the n-th of each part."""
         if not parts:
@@ -481,7 +469,7 @@ class LineTranslator(ABC):
         return translations
 
     def _translation(
-        self, parts: Sequence["_Part"], rank: int, decode: DecodeConfig | None
+        self, parts: Sequence["_Part"], rank: int, decode: DecodeConfig
     ) -> Translation:
         tokenizer = self.bundle.target_tokenizer
         hypotheses = [
@@ -499,13 +487,9 @@ class LineTranslator(ABC):
             [only] = hypotheses
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
         log_prob = math.fsum(log_probs)
-        if decode is None:
-            score = math.fsum(h.score for h in hypotheses) / len(hypotheses)
-        else:
-            penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
-            score = log_prob / penalty
+        penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
         cut = len(parts) > len(split_sentences("".join(sources), self.source_language))
-        return Translation(text, log_prob, score, pieces, log_probs, True, cut)
+        return Translation(text, log_prob, log_prob / penalty, pieces, log_probs, True, cut)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Self, overload
 
 from crosshead.bundle.texts import TextParts
 from crosshead.decoding.hypotheses import Hypothesis
-from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.tasks.translation.line_translator import (
@@ -127,7 +126,6 @@ class TextTranslator(LineTranslator):
         *,
         decode: DecodeConfig | None = None,
         n_best: int = 1,
-        risk: MinimumRisk | None = None,
         glossary: Glossary | None = None,
         first: int = 0,
         scored: bool = True,
@@ -146,9 +144,6 @@ class TextTranslator(LineTranslator):
             lines: The lines.
             decode: The settings of the search, by default the bundle's.
             n_best: The number of translations per line.
-            risk: If given, samples are drawn, and the best one is the sample with the lowest Bayes
-                risk: the highest mean utility against all samples. This needs `decode.sample`. Each
-                part of a split line is chosen by itself.
             glossary: Terms and the translations that they must have.
             first: The number of the first line, for samples.
             scored: False if nobody reads the log-probabilities of pieces. An engine that must
@@ -157,26 +152,18 @@ class TextTranslator(LineTranslator):
 
         Returns:
             The translations of each line, best first, for all lines in order. A list is shorter
-            than `n_best` if the vocabulary offers no more, or if fewer different samples were
-            drawn for `risk`.
+            than `n_best` if the vocabulary offers no more.
 
         Raises:
             TypeError: If `lines` is not a list of texts, for example a single text.
-            ConfigError: If `risk` is given without `decode.sample`, or `n_best` is larger than its
-                number of samples.
+            ConfigError: If the beam is smaller than `n_best`.
         """
         decode = decode or self.bundle.config.decode
-        if risk is not None:
-            _check_risk(risk, decode, n_best)
+        decode.check_count(n_best)
         lines = checked_lines(lines)
         planned = self.planned(lines, first, glossary)
-        count = n_best if risk is None else risk.samples
-        decode.check_count(count)
-        hypotheses = self.searcher(planned, decode, scored)(count, progress=progress)
-        if risk is None:
-            return self.joined(lines, planned, hypotheses, n_best, decode)
-        chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
-        return self.joined(lines, planned, chosen, n_best, decode=None)
+        hypotheses = self.searcher(planned, decode, scored)(n_best, progress=progress)
+        return self.joined(lines, planned, hypotheses, n_best, decode)
 
     def translate_document(
         self,
@@ -185,7 +172,6 @@ class TextTranslator(LineTranslator):
         *,
         decode: DecodeConfig | None = None,
         n_best: int = 1,
-        risk: MinimumRisk | None = None,
         glossary: Glossary | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> TranslatedText:
@@ -197,7 +183,6 @@ class TextTranslator(LineTranslator):
             decode: The settings of the search, by default the bundle's.
             n_best: The largest number of translations of the document. The n-th consists of the
                 n-th translations of its sentences.
-            risk: As in `translate`, for each sentence.
             glossary: As in `translate`.
             progress: A callback that gets the finished share, from 0 to 1.
 
@@ -210,9 +195,8 @@ class TextTranslator(LineTranslator):
         """
         document = Document.of(text, parser_of(format), self.source_language, self.target_language)
         found = self.translate(
-            document.sentences, decode=decode, n_best=n_best, risk=risk, glossary=glossary,
-            progress=progress,
-        )  # fmt: skip
+            document.sentences, decode=decode, n_best=n_best, glossary=glossary, progress=progress
+        )
         return TranslatedText.of(document, found, n_best)
 
 
@@ -225,16 +209,3 @@ def checked_lines(lines: Iterable[str]) -> list[str]:
         if not isinstance(line, str):
             raise TypeError(f"expected lines of text, found {type(line).__name__} at index {index}")
     return found
-
-
-def _check_risk(risk: MinimumRisk, decode: DecodeConfig, n_best: int) -> None:
-    """Check that a search for the lowest Bayes risk has samples, and enough of them."""
-    if not decode.sample:
-        raise ConfigError(
-            f"minimum Bayes risk chooses among samples, found sample = false and beam = "
-            f"{decode.beam}; set sample = true and beam = 1"
-        )
-    if n_best > risk.samples:
-        raise ConfigError(
-            f"{risk.samples} samples are too few for {n_best} translations: draw {n_best} or more"
-        )

@@ -84,12 +84,6 @@ def test_a_table_is_refused(tmp_path: Path, refused: Refused) -> None:
         assert f"{table}: a table, expected text with" in refused(*command, *out)
 
 
-def test_the_seed_is_explained_without_an_option_that_back_translation_lacks(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert "--mbr" not in output_of(["backtranslate", "--help"], capfd)
-
-
 def test_a_warning_counts_the_translations_that_may_be_bad(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

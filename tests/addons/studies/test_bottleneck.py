@@ -23,9 +23,9 @@ from crosshead.addons.studies.bottleneck import (
 )
 from crosshead.addons.studies.fitting import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
 from crosshead.addons.studies.runs import stored
-from crosshead.addons.studies.study import Effort, Result, Trial
+from crosshead.addons.studies.study import Result, Trial
 from crosshead.models.recurrent import RecurrentConfig
-from tests.addons.studies.trials import of, quick
+from tests.addons.studies.trials import full, quick
 
 
 def test_captions_are_grouped_by_the_words_of_their_source() -> None:
@@ -75,7 +75,7 @@ def test_words_are_measured_where_captions_are_missing(
 
     monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
     monkeypatch.setattr(bottleneck, "on_words", words)
-    found = run(of(Effort(0.5), tmp_path)).measured
+    found = run(full(tmp_path)).measured
     assert found.pop(FALL.format(PLAIN)) == 0.25  # type: ignore[attr-defined]
     assert set(found) == set(CAPTIONS)
     assert all("CROSSHEAD_DATA" in str(each) for each in found.values())

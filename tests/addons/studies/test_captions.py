@@ -26,10 +26,10 @@ from crosshead.addons.studies.captions import (
 )
 from crosshead.addons.studies.fitting import FIRST
 from crosshead.addons.studies.runs import MissingDataError
-from crosshead.addons.studies.study import FULL, Effort, Trial
+from crosshead.addons.studies.study import Trial
 from crosshead.models.base import SequenceModel
 from crosshead.vocabulary import BOS, EOS
-from tests.addons.studies.trials import full, of, quick
+from tests.addons.studies.trials import full, quick
 
 
 def test_captions_that_are_not_there_are_missing_data(
@@ -42,19 +42,8 @@ def test_captions_that_are_not_there_are_missing_data(
         text.mkdir()
         (text / "train.en").write_text("")
         said: list[str] = []
-        found = captions_of(Trial(FULL, 1, said.append, tmp_path))
+        found = captions_of(Trial(False, 1, said.append, tmp_path))
         assert found.text == text and said[0].startswith(f"{text}: 10 minutes a run")
-
-
-def test_runs_of_other_minutes_are_kept_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "multi30k").mkdir()
-    (tmp_path / "multi30k" / "train.en").write_text("")
-    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
-    found = [captions_of(of(effort, tmp_path)) for effort in (FULL, Effort(0.25), Effort(0.5))]
-    assert [each.budget["max_minutes"] for each in found] == [10, 2.5, 5]
-    assert len({each.run(full(tmp_path), transformer(), 1).place for each in found}) == 3
 
 
 def test_a_run_has_the_settings_of_all_and_its_own(tmp_path: Path) -> None:

@@ -23,10 +23,8 @@ from crosshead.addons.studies.conduct import (
 )
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.study import (
-    FULL,
-    QUICK,
+    CAVEAT,
     Band,
-    Effort,
     Result,
     Study,
     Trial,
@@ -34,15 +32,12 @@ from crosshead.addons.studies.study import (
     reported,
 )
 from crosshead.errors import ConfigError, UserError
-from tests.addons.studies.trials import quick
 from tests.parameters import mostly_slow
-
-HALF = Effort(0.5)
 
 
 def run(trial: Trial) -> Result:
     trial.say("half way")
-    value = 0.25 if trial.effort == HALF else float(torch.rand(()))
+    value = 0.25 if trial.seed == 3 else float(torch.rand(()))
     return Result(
         {"drawn": value, "lost": "nobody looked", "seen": 7.0},
         [
@@ -60,18 +55,18 @@ BANDS = (
 STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, seconds=720)
 
 
-def record(effort: Effort = HALF, *, seed: int = 3) -> Record:
-    return conduct(STUDY, effort=effort, seed=seed, say=lambda line: None)
+def record(*, quick: bool = False, seed: int = 3) -> Record:
+    return conduct(STUDY, quick=quick, seed=seed, say=lambda line: None)
 
 
 def test_what_is_drawn_depends_on_the_seed_alone() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    first = record(FULL).result.measured
+    first = record(seed=4).result.measured
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(5)
-    assert record(FULL).result.measured == first
-    assert record(FULL, seed=4).result.measured != first
+    assert record(seed=4).result.measured == first
+    assert record(seed=5).result.measured != first
 
 
 def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) -> None:
@@ -81,7 +76,6 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
     for said in (
         "# A toy\n",
         "> Toys are drawn.\n>\n> Nobody, section 0\n",
-        "**Shortened form (50% of the full form): fewer updates and sizes;",
         "- drawn: 0 to 0.5. A guess.\n- lost: at least 0. Never found.\n"
         "- seen: reported, not judged. No source has a number.\n",
         "**Holds as far as measured: 1 of 1 as expected, 1 not measured.**",
@@ -90,12 +84,12 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
         "| seen |  | 7 | reported, not judged |",
         "Numbers:\n\n|  | value |\n|---|---|\n| drawn | 0.25 |",
         "![A toy](toy.png)",
-        "- command: crosshead study toy --minutes 6 --seed 3 --threads ",
+        "- command: crosshead study toy --seed 3 --threads ",
     ):
         assert said in page
     found = json.loads((tmp_path / "new" / "toy.json").read_text("utf-8"))
     assert found["verdict"] == "holds as far as measured" and found["seed"] == 3
-    assert found["form"].startswith("shortened form") and found["share"] == 0.5 and found["caveat"]
+    assert found["form"] == "full form" and not found["caveat"]
     assert found["bands"][1]["not measured because"] == "nobody looked"
     assert [band["judged"] for band in found["bands"]] == [True, True, False]
     assert [band["measured"] for band in found["bands"]] == [0.25, None, 7]
@@ -104,7 +98,7 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
 
 
 def test_the_quick_form_shows_what_it_finds_and_judges_nothing() -> None:
-    found = record(QUICK)
+    found = record(quick=True)
     assert found.verdict.word == "not measured" and found.result.sheets
     assert set(found.result.measured.values()) == {"too small to measure"}
 
@@ -152,7 +146,7 @@ def test_data_that_is_missing_is_the_reason_of_every_quantity() -> None:
 
     said: list[str] = []
     study = dataclasses.replace(STUDY, run=missing)
-    found = conduct(study, effort=FULL, seed=3, say=said.append)
+    found = conduct(study, quick=False, seed=3, say=said.append)
     assert said == ["no toys here"] and found.verdict.word == "not measured"
     assert set(found.result.measured.values()) == {"no toys here"}
 
@@ -166,7 +160,7 @@ def test_a_page_says_how_many_runs_were_found_again(tmp_path: Path) -> None:
 
     study = dataclasses.replace(STUDY, run=trains)
     for number in (0, 1, 2):
-        found = conduct(study, effort=QUICK, seed=3, say=lambda line: None)
+        found = conduct(study, quick=True, seed=3, say=lambda line: None)
         assert found.circumstances["runs found again"] == f"{number} of 2"
         if number == 0:
             (tmp_path / "another").unlink()
@@ -187,37 +181,36 @@ def test_a_page_ends_with_the_circumstances() -> None:
     ]
 
 
-@pytest.mark.parametrize("effort", [QUICK, Effort(0.5), FULL])
+@pytest.mark.parametrize("quick", [True, False])
 def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(
-    effort: Effort, monkeypatch: pytest.MonkeyPatch
+    quick: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Any] = []
-    found = record(effort)
+    found = record(quick=quick)
     monkeypatch.setattr(conducted, "draw", lambda figure, sheets: figures.append(figure))
     picture(found)
     [figure] = figures
     page = as_markdown(found, with_picture=False)
     said = (figure.get_suptitle(), page.partition("\n>")[0], found.said(brief=True))
-    assert ("judges nothing" in effort.caveat) == effort.quick
-    if effort.full:
-        assert effort.caveat == figure.get_suptitle() == ""
-        assert "form" not in said[1] + said[2]
+    if quick:
+        assert all(CAVEAT[1:] in each for each in said)
+        assert CAVEAT in summary([found]).title
     else:
-        assert all(effort.caveat[1:] in each for each in said)
-        assert effort.caveat in summary([found]).title
+        assert found.caveat == figure.get_suptitle() == ""
+        assert "form" not in said[1] + said[2]
 
 
-def test_the_command_of_a_shortened_run_is_that_of_its_minutes() -> None:
-    assert "study toy --minutes 6 --seed 3" in record(Effort(0.5)).circumstances["command"]
-    assert "study toy --seed 3" in record(FULL).circumstances["command"]
+def test_the_command_states_the_form() -> None:
+    assert "study toy --quick --seed 3" in record(quick=True).circumstances["command"]
+    assert "study toy --seed 3" in record().circumstances["command"]
 
 
 def test_a_list_of_studies_has_their_times() -> None:
     assert listed([STUDY]).rows == [["study", "full form", "title"], ["toy", "12 min", "A toy"]]
 
 
-DEFAULT = ["masks", "grounding"]
-"""A study of every kind: what is proven, and what is trained."""
+DEFAULT = ["sets", "grounding"]
+"""A study of every kind: a few layers, and a whole training run."""
 
 
 @pytest.mark.parametrize("name", mostly_slow(STUDIES, DEFAULT))
@@ -227,7 +220,7 @@ def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
     study = STUDIES[name]
     assert study.name == name
     said: list[str] = []
-    record = conduct(study, effort=QUICK, seed=1, say=said.append)
+    record = conduct(study, quick=True, seed=1, say=said.append)
     assert record.verdict.word == "not measured"
     assert set(record.result.measured) == {each.name for each in study.bands}
     judged = [band for band in study.bands if band.judged]
@@ -238,16 +231,10 @@ def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
     assert len((tmp_path / f"{name}.png").read_bytes()) < 60_000
 
 
-@pytest.mark.parametrize("name", ["masks", "sinusoids"])
-def test_what_is_proven_holds_at_any_size(name: str, tmp_path: Path) -> None:
-    verdict = judge(STUDIES[name].bands, STUDIES[name].run(quick(tmp_path)).measured)
-    assert verdict.word == "holds", verdict
-
-
 def test_an_unknown_name_is_one_line() -> None:
     assert chosen("all") == list(STUDIES.values())
-    with pytest.raises(ConfigError, match="unknown study 'mask'; did you mean 'masks'"):
-        chosen("mask")
+    with pytest.raises(ConfigError, match="unknown study 'set'; did you mean 'sets'"):
+        chosen("set")
 
 
 def test_bands_have_names_of_their_own_and_reasons_and_studies_have_times() -> None:

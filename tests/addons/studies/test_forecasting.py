@@ -22,8 +22,8 @@ from crosshead.addons.studies.forecasting import (
     scored,
     update_times,
 )
-from crosshead.addons.studies.study import Effort, Trial
-from tests.addons.studies.trials import full, of, quick
+from crosshead.addons.studies.study import Trial
+from tests.addons.studies.trials import full, quick
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_runs_of_other_settings_have_places_of_their_own(series: Path, tmp_path: Path) -> None:
     places = {
         run_on(trial, kind, context, seed).place
-        for trial in (full(tmp_path), of(Effort(0.5), tmp_path))
+        for trial in (full(tmp_path), quick(tmp_path))
         for kind in KINDS
         for context in (SHORT, LONG)
         for seed in (1, 2)
@@ -51,13 +51,11 @@ def test_batches_hold_as_many_windows_as_stated(kind: str, series: Path) -> None
     assert recipe.train.batch_tokens == KINDS[kind].windows * 336 * 7
     assert recipe.train.max_updates == KINDS[kind].updates
     assert (recipe.data.context, recipe.data.horizon) == (336, 96)  # type: ignore[attr-defined]
-    half = run_on(of(Effort(0.5)), kind, LONG, 1).recipe
-    assert half.train.max_updates == pytest.approx(KINDS[kind].updates / 2, abs=1)
 
 
 def test_a_run_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    trial = Trial(Effort(0), 1, said.append, tmp_path)
+    trial = Trial(True, 1, said.append, tmp_path)
     found = scored(trial, [("dlinear", SHORT)])
     [kept] = trial.kept
     assert len(said) == 1 and "1 of 1" in said[0] and kept.is_file()

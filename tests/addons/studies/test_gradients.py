@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from crosshead.addons.studies.fitting import FIRST, Reader
 from crosshead.addons.studies.gradients import (
@@ -16,7 +15,6 @@ from crosshead.addons.studies.gradients import (
     WIDTH,
     factor,
     gradient_by_distance,
-    gradient_norms,
     judged,
     recall,
 )
@@ -59,14 +57,3 @@ def test_a_recurrence_that_recalls_nothing_counts_where_attention_has_learned() 
     nobody = judged(decay, {**recalled, TRANSFORMER: 0.1})
     assert nobody[RECALL.format(PLAIN)] == "no model with attention has learned it either"
     assert nobody[RECALL.format(TRANSFORMER)] == 0.1
-
-
-def test_gradient_norms_stand_by_output_and_input() -> None:
-    class Shifted(nn.Module):
-        """Output i is twice input i + 1."""
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return 2 * x.roll(-1, dims=1)
-
-    norms = gradient_norms(Shifted(), torch.randn(1, 3, 4))
-    assert [row.nonzero().flatten().tolist() for row in norms] == [[1], [2], [0]]

@@ -22,21 +22,20 @@ from crosshead.addons.studies.measuring import (
     products_in_sequence,
     ratios,
 )
-from crosshead.addons.studies.study import FULL, QUICK
-from tests.addons.studies.trials import of
+from tests.addons.studies.trials import full, quick
 
 
 def test_computations_take_turns_behind_a_first_call_each() -> None:
     said: list[str] = []
     calls = {name: partial(said.append, name) for name in "abc"}
-    found = in_turns(of(QUICK), calls)
+    found = in_turns(quick(), calls)
     assert "".join(said) == "abc" + "abc" + "cba"
     assert {name: len(each) for name, each in found.items()} == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_time_is_that_of_one_call() -> None:
     calls = {"short": lambda: None, "long": partial(time.sleep, 0.02)}
-    found = in_turns(of(FULL), calls, rounds=2, seconds=0.05)
+    found = in_turns(full(), calls, rounds=2, seconds=0.05)
     assert all(0.02 <= each < 1 for each in found["long"])
     assert max(found["short"]) < 0.02
 

@@ -16,7 +16,6 @@ from crosshead.addons.studies.positions import (
     attention_alone,
     build,
     by_part,
-    fitted_errors,
     latest,
     longest_read,
     right,
@@ -48,17 +47,6 @@ def test_chance_without_positions_counts_where_the_task_is_learned_with_them() -
     nobody = accuracies({**means, WITH: 0.6})
     assert nobody[WITHOUT] == "with positions only 60% were right either"
     assert nobody[WITH] == 0.6
-
-
-def test_a_fit_finds_a_map_where_there_is_one() -> None:
-    torch.manual_seed(1)
-    any_matrix = torch.randn(6, 6, dtype=torch.float64)
-    turn = torch.matrix_exp(any_matrix - any_matrix.T)  # a rotation
-    rows = [torch.randn(6, dtype=torch.float64)]
-    for _ in range(60):
-        rows.append(turn @ rows[-1])
-    assert fitted_errors(torch.stack(rows), 3).abs().max() < 1e-9
-    assert fitted_errors(torch.randn(60, 6), 3).abs().max() > 0.5
 
 
 def test_each_token_is_labelled_with_the_value_that_its_key_had() -> None:

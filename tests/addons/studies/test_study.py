@@ -3,17 +3,13 @@ import math
 import pytest
 
 from crosshead.addons.studies.study import (
-    FULL,
-    QUICK,
     Band,
-    Effort,
     Value,
     duration,
-    effort_within,
     judge,
     reported,
 )
-from tests.addons.studies.trials import of
+from tests.addons.studies.trials import full, quick
 
 BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
 FAILED = "a precondition failed"
@@ -60,14 +56,10 @@ def test_nothing_is_left_unmeasured_without_a_reason() -> None:
         judge(BANDS, {"low": math.nan})
 
 
-def test_amounts_lie_between_the_quick_and_the_full_form() -> None:
-    assert [of(each).amount(20, 800) for each in (QUICK, Effort(0.5), FULL)] == [20, 410, 800]
-
-
-def test_all_but_the_quick_form_have_several_seeds() -> None:
-    assert of(QUICK).seeds() == [1000]
-    assert of(Effort(0.01)).seeds() == of(FULL).seeds() == [1000, 1001]
-    assert of(FULL).seeds(5) == [1000, 1001, 1002, 1003, 1004]
+def test_the_quick_form_has_its_own_amounts_and_one_seed() -> None:
+    assert [each.amount(20, 800) for each in (quick(), full())] == [20, 800]
+    assert (quick().seeds(), full().seeds()) == ([1000], [1000, 1001])
+    assert full().seeds(5) == [1000, 1001, 1002, 1003, 1004]
 
 
 def test_bands_are_read_easily() -> None:
@@ -75,26 +67,6 @@ def test_bands_are_read_easily() -> None:
     assert [*map(str, bands), str(BANDS[0])] == [
         "exactly 0", "at least 0.5", "at most 1.0e-06", "0 to 1",
     ]  # fmt: skip
-
-
-def test_a_budget_becomes_the_share_that_fills_it() -> None:
-    assert effort_within(6, [720]) == Effort(0.5)
-    assert effort_within(6, [660, 60]) == Effort(0.5)
-
-
-@pytest.mark.parametrize("minutes", [12, 99])
-def test_a_budget_beyond_the_full_form_is_the_full_form(minutes: float) -> None:
-    assert effort_within(minutes, [720]) == FULL
-
-
-def test_only_the_full_form_has_no_caveat() -> None:
-    assert FULL.caveat == "" and FULL.full and not FULL.quick
-    assert QUICK.quick and "judges nothing" in QUICK.caveat
-    assert "25% of the full form" in Effort(0.25).caveat
-    assert "0.3% of the full form" in Effort(0.003).caveat
-    assert "99% of the full form" in Effort(0.999).caveat
-    folders = [each.folder for each in (FULL, QUICK, Effort(0.25))]
-    assert len(set(folders)) == 3
 
 
 def test_times_are_read_easily() -> None:

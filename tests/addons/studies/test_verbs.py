@@ -11,19 +11,19 @@ from crosshead.cli import run
 def test_a_study_says_claim_expectation_table_and_verdict(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["study", "masks", "--quick", "--out", str(tmp_path), "--threads", "1"]) == 0
+    assert run(["study", "sets", "--quick", "--out", str(tmp_path), "--threads", "1"]) == 0
     said = capfd.readouterr().out
     order = [
-        "“We need to prevent",
-        "section 3.2.3",
+        "“Since our model contains",
+        "section 3.5",
         "Expected:",
         "This is the quick form: it shows that the code runs, and judges nothing.",
-        "attention  1.0000",
+        "attention without parameters           ",
         "Verdict: (quick form: it shows that the code runs, and judges nothing) not measured.",
     ]
     places = [said.index(part) for part in order]
     assert places == sorted(places)
-    assert {path.name for path in tmp_path.iterdir()} == {"masks.md", "masks.json", "masks.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"sets.md", "sets.json", "sets.png"}
 
 
 def toy(name: str, *found: float) -> Study:
@@ -70,52 +70,21 @@ def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[s
     assert run(arguments) == 0
     lines = [re.split("  +", line) for line in capfd.readouterr().out.splitlines()]
     assert lines[0] == ["study", "full form", "title"]
-    [masks] = [line for line in lines if line[0] == "masks"]
-    assert masks[2] == "A causal mask leaves the future no weight and no gradient"
-    assert re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", masks[1])
-
-
-def test_minutes_shorten_the_run_and_the_page_says_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conduct, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
-    monkeypatch.chdir(tmp_path)
-    assert run(["study", "all", "--minutes", "12"]) == 0
-    said = capfd.readouterr().out
-    caveat = "shortened form (50% of the full form)"
-    assert said.count(f"This is the {caveat}") == 2 and f"Verdicts ({caveat}" in said
-    for name in ("first", "next"):
-        page = (tmp_path / "studies" / "shortened" / f"{name}.md").read_text()
-        assert f"- form: {caveat}\n" in page and f"study {name} --minutes 6 " in page
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--quick", "--minutes", "3"], "--quick and --minutes exclude"),
-        (["--minutes", "0"], "--minutes 0: expected a number above 0"),
-        (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
-    ],
-)
-def test_a_budget_that_makes_no_sense_is_one_line(
-    options: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["study", "masks", *options, "--out", str(tmp_path / "out")]) == 2
-    found = capfd.readouterr()
-    assert said in found.err and found.err.count("\n") == 1 and not found.out
-    assert not (tmp_path / "out").exists()
+    [sets] = [line for line in lines if line[0] == "sets"]
+    assert sets[2] == "Without positions, attention sees a set"
+    assert re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", sets[1])
 
 
 def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["study", "sinusoid"]) == 2
+    assert run(["study", "gradient"]) == 2
     said = capfd.readouterr().err
-    assert said == "crosshead: error: unknown study 'sinusoid'; did you mean 'sinusoids'?\n"
+    assert said == "crosshead: error: unknown study 'gradient'; did you mean 'gradients'?\n"
 
 
 def test_help_has_an_example_and_says_what_a_study_is(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "--help"]) == 0
     said = capfd.readouterr().out
-    assert "crosshead study masks" in said.partition("Example")[2]
+    assert "crosshead study sets" in said.partition("Example")[2]
     assert "[NAME]" in said and "--quick" in said
 
 
@@ -123,6 +92,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_run(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert run(["study", "masks", "--out", str(tmp_path / "file")]) == 2
+    assert run(["study", "sets", "--out", str(tmp_path / "file")]) == 2
     said = capfd.readouterr()
     assert said.out == "" and "cannot make the directory" in said.err

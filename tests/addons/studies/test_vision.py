@@ -8,7 +8,7 @@ import torch
 
 from crosshead.addons.studies.fitting import size
 from crosshead.addons.studies.runs import Run
-from crosshead.addons.studies.study import Effort, Trial
+from crosshead.addons.studies.study import Trial
 from crosshead.addons.studies.vision import (
     BANDS,
     BATCH,
@@ -26,7 +26,7 @@ from crosshead.addons.studies.vision import (
 )
 from crosshead.addons.vision.models.classifier import build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
-from tests.addons.studies.trials import full, of
+from tests.addons.studies.trials import full, quick
 
 ACCURACIES = {
     "patch": (30.0, 40.0, 55.0),
@@ -72,7 +72,7 @@ def plan(trial: Trial, archive: Path) -> dict[tuple[str, int], Run]:
 
 
 def test_runs_of_other_settings_have_places_of_their_own(archive: Path) -> None:
-    trials = (full(), of(Effort(0.5)), dataclasses.replace(full(), seed=2))
+    trials = (full(), quick(), dataclasses.replace(full(), seed=2))
     plans = [plan(trial, archive) for trial in trials]
     places = {run.place for each in plans for run in each.values()}
     assert len(places) == 3 * len(KINDS) * len(SIZES)

@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-from crosshead.addons.studies.study import FULL, QUICK, Effort, Trial
+from crosshead.addons.studies.study import Trial
 
 
-def quick(folder: Path) -> Trial:
-    return of(QUICK, folder)
+def quick(folder: Path = Path("runs")) -> Trial:
+    return Trial(True, 1, lambda line: None, folder)
 
 
 def full(folder: Path = Path("runs")) -> Trial:
-    return of(FULL, folder)
-
-
-def of(effort: Effort, folder: Path = Path("runs")) -> Trial:
-    return Trial(effort, 1, lambda line: None, folder)
+    return Trial(False, 1, lambda line: None, folder)

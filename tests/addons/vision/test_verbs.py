@@ -20,7 +20,7 @@ def test_data_of_other_kinds_are_refused(typed: list[str], words: str, refused: 
     assert words in refused("evaluate", BUNDLE, *typed)
 
 
-@pytest.mark.parametrize("option", [["--mbr", "3"], ["--to", "de"], ["--format", "html"]])
+@pytest.mark.parametrize("option", [["--glossary", "x"], ["--to", "de"], ["--format", "html"]])
 def test_sentences_beside_images_have_fewer_options(
     option: list[str], tmp_path: Path, refused: Refused
 ) -> None:

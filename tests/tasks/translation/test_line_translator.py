@@ -7,9 +7,7 @@ import torch
 
 import crosshead
 from crosshead.decoding.hypotheses import Hypothesis
-from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.settings import DecodeConfig
-from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.translation.engine import Engines, Query
 from crosshead.tasks.translation.line_translator import TranslatedText, Translation, UsedTerm
@@ -136,14 +134,6 @@ def test_every_way_to_translate_tags_gives_the_same_text(stored: Translator) -> 
     assert stored.translate_document(line, "html").text == found
     assert stored.translate_document(line, "markdown").text == found
     assert stored.translate_document(line).text == found
-
-
-def test_samples_are_chosen_among_texts_with_marks(stored: Translator) -> None:
-    decode = DecodeConfig(beam=1, sample=True)
-    [[best, *_]] = stored.translate(
-        ["One <b>two</b> three."], decode=decode, risk=MinimumRisk(4, chrf_utility)
-    )
-    assert best.text.count("<b>") == best.text.count("</b>") == 1
 
 
 MARKED = [

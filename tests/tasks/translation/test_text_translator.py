@@ -4,22 +4,10 @@ from dataclasses import replace
 import pytest
 
 import crosshead
-from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 from crosshead.tasks.translation.translator import Translator
 from tests.tasks.translation.translators import STORED
-
-
-def test_minimum_risk_needs_samples(translator: Translator) -> None:
-    risk = MinimumRisk(4, chrf_utility)
-    with pytest.raises(ConfigError, match="chooses among samples, found sample = false and beam"):
-        translator.translate(["One."], risk=risk)
-    with pytest.raises(ConfigError, match="4 samples are too few for 5 translations"):
-        translator.translate(
-            ["One."], decode=DecodeConfig(beam=1, sample=True, max_extra=4), risk=risk, n_best=5
-        )
 
 
 def test_the_chosen_language_puts_its_tag_before_each_line(several: Translator) -> None:

@@ -7,12 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
-from crosshead.decoding.minimum_risk import MinimumRisk, Utility, rank_by_utility
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import BundleError
-from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 from crosshead.models.registry import build_model
-from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import token_ids
@@ -174,59 +171,6 @@ def test_samples_depend_on_the_number_of_the_line_and_nothing_else(
     ]
     assert [each[0].pieces for each in together] == [each[0].pieces for each in apart]
     assert together[0][0].pieces != together[1][0].pieces
-
-
-def only_those_with(letter: str) -> Utility:
-    """Return a utility that likes candidates with a letter, whatever the reference is."""
-    return lambda candidate, reference: float(candidate.count(letter))
-
-
-DRAWN = DecodeConfig(beam=1, sample=True, max_extra=4)
-
-
-def test_the_lowest_risk_is_that_of_the_samples_of_the_line(random_translator: Translator) -> None:
-    lines = ["abc", "", " defg", "h"]
-    risk = MinimumRisk(6, chrf_utility)
-    samples = random_translator.translate(lines, decode=DRAWN, n_best=6)
-    found = random_translator.translate(lines, decode=DRAWN, risk=risk, n_best=6)
-    assert found == random_translator.translate(lines, decode=DRAWN, risk=risk, n_best=6)
-    for drawn, ranked in zip(samples, found, strict=True):
-        texts = [each.text.strip() for each in drawn]
-        assert {each.text.strip() for each in ranked} == set(texts)
-        if len(drawn) > 1:
-            expected = rank_by_utility(texts, [1] * 6, chrf_utility)
-            assert ranked[0].text.strip() == texts[expected[0].place]
-            assert [each.score for each in ranked] == pytest.approx(
-                sorted({texts[each.place]: each.utility for each in expected}.values())[::-1]
-            )
-    best = random_translator.translate(lines, decode=DRAWN, risk=risk)
-    assert best == [ranked[:1] for ranked in found]
-
-
-def test_the_only_sample_has_the_lowest_risk(random_translator: Translator) -> None:
-    lines = ["abc", "defg"]
-    samples = random_translator.translate(lines, decode=DRAWN)
-    found = random_translator.translate(lines, decode=DRAWN, risk=MinimumRisk(1, chrf_utility))
-    assert [each[0].pieces for each in found] == [each[0].pieces for each in samples]
-    assert [each[0].log_prob for each in found] == [each[0].log_prob for each in samples]
-    assert [each[0].score for each in found] == [100.0, 100.0]
-
-
-def test_each_part_of_a_split_line_has_the_lowest_risk(random_translator: Translator) -> None:
-    risk = MinimumRisk(5, only_those_with("e"))
-    [[found]] = random_translator.translate(["Aa bb cc dd ee. Ff gg hh ii jj."], decode=DRAWN,
-                                            risk=risk)  # fmt: skip
-    planned = random_translator.planned(["Aa bb cc dd ee. Ff gg hh ii jj."], 0)
-    [parts] = planned.parts
-    assert found.was_split and len(parts) == 2
-    drawn = search_all(
-        random_translator.model, TokenInputs(planned.ids), random_translator.bundle.specials,
-        DRAWN, 5, numbers=planned.numbers, most=24,
-    )  # fmt: skip
-    decode = random_translator.bundle.target_tokenizer.decode
-    most = [max(decode(each.tokens).count("e") for each in samples) for samples in drawn]
-    assert found.text.count("e") == sum(most)
-    assert found.score == pytest.approx(sum(most) / 2)
 
 
 def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:

@@ -72,7 +72,7 @@ NBestOption = Annotated[
         min=1,
         max=1000,
         help="Number of translations per line, as `number ||| text ||| score` (default: only "
-        "the best one, as text). The beam, or the number of --mbr, must be at least as large.",
+        "the best one, as text). The beam must be at least as large.",
     ),
 ]
 SampleOption = Annotated[
@@ -80,18 +80,6 @@ SampleOption = Annotated[
     typer.Option(
         "--sample",
         help="Sample translations instead of searching for the most probable one.",
-    ),
-]
-MbrOption = Annotated[
-    int | None,
-    typer.Option(
-        "--mbr",
-        metavar="N",
-        min=1,
-        max=1000,
-        help="Draw N samples of each line, and print the one that is most like all of them by "
-        "chrF: minimum Bayes risk (default: off). 32 is a start; more are better and slower. The "
-        "score is the mean chrF.",
     ),
 ]
 ScoresOption = Annotated[
@@ -130,7 +118,6 @@ BatchTokensOption = Annotated[
         "crosshead translate runs/en-de input.txt --output output.txt",
         'echo "A dog runs." | crosshead translate runs/en-de --beam 5',
         "crosshead translate runs/en-de input.txt --n-best 3",
-        "crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7",
         "crosshead translate runs/first runs/second runs/third input.txt",
         "crosshead translate runs/both input.txt --to de",
         "crosshead translate runs/en-de page.html --output seite.html",
@@ -149,7 +136,6 @@ def translate_text(
     length_penalty: PenaltyOption = None,
     n_best: NBestOption = None,
     sample: SampleOption = False,
-    mbr: MbrOption = None,
     temperature: TemperatureOption = None,
     top_k: TopKOption = None,
     top_p: TopPOption = None,
@@ -165,8 +151,8 @@ def translate_text(
     """Print one line for each input line, in order, and an empty line for an empty one.
 
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
-    A score is the log-probability divided by the length penalty, or with --mbr the mean chrF. A
-    line that is too long for the model is split at the ends of sentences, with a warning.
+    A score is the log-probability divided by the length penalty. A line that is too long for the
+    model is split at the ends of sentences, with a warning.
 
     Several bundles are an ensemble: each token has the mean of the models' probabilities. Their
     tokenizers must be the same, and the first one gives the search settings. The last argument is
@@ -183,15 +169,13 @@ def translate_text(
     from crosshead.text.glossary import STEM, Glossary
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
-    risk = arguments.minimum_risk(mbr, beam, length_penalty)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
     }  # fmt: skip
-    is_sampled = sample or risk is not None
-    settings = partial(arguments.search_settings, sample=is_sampled, flags=flags, n_best=n_best)
+    settings = partial(arguments.search_settings, sample=sample, flags=flags, n_best=n_best)
     loaded = _translator(bundles, engine, settings, device, threads, precision)
     translator = arguments.into(loaded, to)
     if exact_terms and glossary is None:
@@ -199,7 +183,7 @@ def translate_text(
     languages = translator.source_language, translator.target_language
     terms = Glossary.read(glossary, STEM, *languages, exact=exact_terms) if glossary else None
     document = _document(kind, file, translator)
-    translated = partial(translator.translate, risk=risk, glossary=terms, scored=jsonl)
+    translated = partial(translator.translate, glossary=terms, scored=jsonl)
     translate_input(
         settings(translator.bundle.config.decode), translated, file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,

@@ -223,43 +223,6 @@ def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture
     assert first == again != other
 
 
-def test_the_sample_with_the_lowest_risk_is_printed(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path, other = tmp_path / "in", pack(BUNDLE, tmp_path / "other.zip")
-    path.write_text("\n".join(LINES))
-    flags = ["--mbr", 6, "--temperature", 2]
-    first, again, sampled, seed = (
-        output_of(["translate", BUNDLE, path, *flags, *more], capfd)
-        for more in ([], [], ["--sample"], ["--seed", 2])
-    )
-    assert first == again == sampled != seed
-    texts, scored, listed, rows = (  # a sample may hold other separators of lines
-        output_of(["translate", BUNDLE, path, *flags, *more], capfd).split("\n")[:-1]
-        for more in ([], ["--scores"], ["--n-best", 6], ["--jsonl"])
-    )
-    assert len(texts) == len(LINES)
-    for number, text in enumerate(texts, 1):
-        of_line = [line.split(" ||| ") for line in listed if line.startswith(f"{number} ")]
-        scores = [float(score) for _, _, score in of_line]
-        assert scores == sorted(scores, reverse=True)
-        assert all(0 <= score <= 100 for score in scores)
-        assert scored[number - 1] == f"{text}\t{of_line[0][2]}"
-        row = json.loads(rows[number - 1])
-        assert (row["translation"], f"{row['score']:.4f}") == (text, of_line[0][2])
-        assert of_line[0][1] == text
-    assert output_of(["translate", BUNDLE, other, path, *flags], capfd) == first
-
-
-def test_the_lowest_risk_of_samples_that_are_all_alike_is_greedy(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "in"
-    path.write_text("\n".join(LINES))
-    greedy = output_of(["translate", BUNDLE, path, "--beam", 1], capfd)
-    assert output_of(["translate", BUNDLE, path, "--mbr", 3, "--top-k", 1], capfd) == greedy
-
-
 def test_a_line_that_is_split_is_warned_of(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,12 +321,6 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
         (["--top-k", "5"], "--top-k applies to sampling only: add --sample"),
         (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
         (["--sample", "--beam", "4"], "sampling needs beam = 1"),
-        (["--mbr", "0"], "--mbr"),
-        (["--mbr", "1001"], "--mbr"),
-        (["--mbr", "4", "--beam", "5"], "--beam 5 is for beam search, and --mbr 4 draws samples"),
-        (["--mbr", "4", "--length-penalty", "0.6"], "--length-penalty 0.6 is for beam search"),
-        (["--mbr", "4", "--n-best", "5"], "4 samples are too few for 5 translations: draw 5"),
-        (["--mbr", "4", "--images", "x"], "--mbr is not for --images"),
         (["--device", "gpu"], "'gpu'"),
         (["--precision", "float8"], "unknown precision 'float8'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
