@@ -12,8 +12,8 @@ function ofLayer({ state }, kind) {
   const number = own ? state.layer : found.layers.length;
   const layer = found.layers[number - 1];
   const weights = own ? part(layer.weights, state.head - 1) : meanOfHeads(layer.weights);
-  const words = `${KINDS[kind]}, layer ${number}, ${own ? `head ${state.head}` : "mean of the heads"}`;
-  return { ...found, layer, weights, words, mask: layer.mask && part(layer.mask, 0) };
+  const name = `${KINDS[kind]}, layer ${number}, ${own ? `head ${state.head}` : "mean of the heads"}`;
+  return { ...found, layer, weights, name, mask: layer.mask && part(layer.mask, 0) };
 }
 
 
@@ -55,13 +55,12 @@ function body(page) {
     parts.push(
       el("h3", {}, "The encoder reads the source at once"),
       el("ul", { class: "pieces" }, items),
-      cross ? el("p", { class: "hint" }, `The bars are the weights of this step: ${cross.words}.`) : "",
+      cross ? el("p", { class: "hint" }, `The bars are the weights of this step: ${cross.name}.`) : "",
     );
   }
   const written = trace.target.map((each, i) =>
     el("li", { class: i === step ? "now" : i > step ? "later" : "", "aria-current": i === step ? "step" : undefined }, i > step ? "…" : shown(each)),
   );
-  const wordsOf = (q, k) => `${shown(own.queries[q])} → ${shown(own.keys[k])}: ${digits(own.weights[q * own.keys.length + k])}`;
   parts.push(
     el("h3", {}, trace.source.length ? "The decoder writes one piece after another" : "The model predicts each piece from those before"),
     el("ul", { class: "pieces" }, written),
@@ -74,8 +73,8 @@ function body(page) {
             "div",
             { class: "stack" },
             el("h3", {}, "What the decoder looks at"),
-            largeMap({ ...own, rows: step + 1, query: step, words: wordsOf }),
-            el("p", { class: "hint" }, `${own.words}. `, scaleBar("0", "1")),
+            largeMap({ ...own, rows: step + 1, query: step }),
+            el("p", { class: "hint" }, `${own.name}. `, scaleBar("0", "1")),
           )
         : "",
     ),
