@@ -16,7 +16,6 @@ function ofLayer({ state }, kind) {
   return { ...found, layer, weights, name, mask: layer.mask && part(layer.mask, 0) };
 }
 
-
 function bars(page, step) {
   const { trace } = page.state;
   const force = (id) => {
@@ -82,20 +81,40 @@ function body(page) {
   return parts;
 }
 
+const PACE = 800; // milliseconds
+
 /** Return the view. */
 export function drawSteps(page) {
   const last = page.state.trace.target.length - 1;
   const slider = el("input", { type: "range", min: 0, max: last, id: "step", "aria-label": "Step" });
   const count = el("span", { id: "count" });
   const below = el("div", { class: "stack" });
+  // A click or a key elsewhere takes the focus away and pauses; another window does not.
+  const play = el("button", { type: "button", id: "play", onclick: () => turn(!timer), onblur: () => document.activeElement === play || turn(false) }, "Play");
+  let timer = 0;
+  const turn = (on) => {
+    clearInterval(timer);
+    timer = on ? setInterval(tick, PACE) : 0;
+    play.textContent = on ? "Pause" : "Play";
+    if (on) play.focus(); // Safari does not focus a button that is clicked
+    if (on && page.state.step === last) go(0);
+  };
+  const tick = () => {
+    if (play.isConnected) go(page.state.step + 1);
+    if (!play.isConnected || page.state.step === last) turn(false);
+  };
   const go = (to) => {
     const step = (page.state.step = Math.max(0, Math.min(last, to)));
     slider.value = step;
     count.textContent = `Step ${step + 1} of ${last + 1}`;
     below.replaceChildren(...body(page));
+    queueMicrotask(() => {
+      const [box, row] = [".scroll", "text.best"].map((each) => below.querySelector(each)?.getBoundingClientRect().bottom);
+      if (row) below.querySelector(".scroll").scrollTop = row - box + 8; // the row of the step stays in view
+    });
   };
   slider.addEventListener("input", () => go(Number(slider.value)));
   const button = (id, words, by) => el("button", { type: "button", id, onclick: () => go(page.state.step + by) }, words);
   go(page.state.step);
-  return el("div", { class: "stack" }, el("div", { class: "row" }, button("back", "Back", -1), slider, button("next", "Next", 1), count), below);
+  return el("div", { class: "stack" }, el("div", { class: "row" }, button("back", "Back", -1), slider, button("next", "Next", 1), play, count), below);
 }

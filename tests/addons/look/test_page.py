@@ -200,6 +200,28 @@ def test_edges_of_sixty_pieces_are_forbidden_by_the_pointer_and_by_keys(
         assert words == ["␣ → t: masked"] * 2
 
 
+def test_the_output_is_played_to_its_end(
+    browser: "Browser", address: str, session: Session, tmp_path: Path
+) -> None:
+    for place in (address, saved(session, tmp_path).as_uri()):
+        with opened(browser, place) as page:
+            page.clock.install()
+            play, count = page.locator("#play"), page.locator("#count")
+            last = page.locator("#step").get_attribute("max")
+            assert last is not None
+            play.press("Enter")
+            assert play.inner_text() == "Pause"
+            page.clock.run_for(60_000)
+            steps = int(last) + 1
+            assert (play.inner_text(), count.inner_text()) == ("Play", f"Step {steps} of {steps}")
+            play.press("Enter")  # from the beginning again
+            page.clock.run_for(2_000)
+            assert count.inner_text() == f"Step 3 of {steps}"
+            page.get_by_role("heading", name="Look inside").click()
+            page.clock.run_for(2_000)
+            assert (play.inner_text(), count.inner_text()) == ("Play", f"Step 3 of {steps}")
+
+
 def test_a_change_that_fails_is_not_in_force(page: "Page") -> None:
     view(page, "Heads")
     press_cell(page, -1, -1)  # an edge that a shorter output does not have
