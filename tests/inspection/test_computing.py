@@ -341,7 +341,12 @@ def test_a_saved_page_computes_without_a_server(
         page.get_by_role("button", name="layer 1, head 2").click()
         page.get_by_role("button", name="Switch this head off").click()
         page.get_by_role("button", name="Take back: head 2").wait_for()
-        expect(prefix, {"edit": "off", "kind": "cross", "layer": 1, "head": 2})
+        off = {"edit": "off", "kind": "cross", "layer": 1, "head": 2}
+        expect(prefix, off)
+        page.get_by_role("button", name="layer 1, head 1").click()
+        page.locator(".map canvas").click(position={"x": 36, "y": 12})
+        page.get_by_role("button", name="1 may not attend to 2").wait_for()
+        expect(prefix, off, {**off, "edit": "edge", "head": 1, "query": 0, "key": 1})
         assert page.locator("#error").inner_text() == ""
         assert page.get_by_role("tab", name="Training").count() == 0
         assert "computes" in page.locator("#source").inner_text()

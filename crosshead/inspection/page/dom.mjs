@@ -3,7 +3,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const MATH = "http://www.w3.org/1998/Math/MathML";
 
-function filled(element, attributes, children) {
+/** Give an element attributes and children, as `el` does, and return the element. */
+export function filled(element, attributes, children = []) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name.startsWith("--")) element.style.setProperty(name, value);

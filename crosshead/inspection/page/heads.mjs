@@ -1,6 +1,6 @@
 // The view of heads: the grid of all heads, and one head as lines and as a matrix.
 
-import { choice, digits, el, shown } from "./dom.mjs";
+import { choice, digits, el } from "./dom.mjs";
 import { part } from "./tensor.mjs";
 import { largeMap, lines, scaleBar, smallMap } from "./pictures.mjs";
 import { KINDS, effectsOf, isTaught, rowWords } from "./state.mjs";
@@ -62,7 +62,6 @@ export function drawHeads(page) {
   const mask = tensors.mask && part(tensors.mask, head - 1);
   const most = shows === "weights" ? 1 : numbers.reduce((a, b) => Math.max(a, b), 1e-9);
   const at = page.state.line ?? -1;
-  const words = (q, k) => `${shown(found.queries[q])} → ${shown(found.keys[k])}: ${digits(numbers[q * found.keys.length + k], 4)}`;
   const taught = isTaught(trace.supervised, kind, layer, head);
   const edge = (q, k) => page.edit({ edit: "edge", kind, layer, head, query: q, key: k });
   const can = page.source.live && trace.best;
@@ -84,7 +83,7 @@ export function drawHeads(page) {
         "div",
         { class: "stack" },
         el("h3", {}, "Matrix"),
-        largeMap({ weights: numbers, mask, ...found, most, query: Math.max(at, -1), words, chosen: can ? edge : undefined }),
+        largeMap({ weights: numbers, mask, ...found, most, query: at, chosen: can ? edge : undefined }),
         can ? el("p", { class: "hint" }, "Select a cell to forbid this edge.") : "",
       ),
     ),

@@ -96,7 +96,7 @@ function draw() {
   find("panel").setAttribute("aria-labelledby", `tab-${name}`);
   const drawn = drawView(page);
   find("panel").replaceChildren(drawn);
-  if (focused) find(focused)?.focus();
+  if (focused) queueMicrotask(() => find(focused)?.focus()); // a view may end with an answer that is known
 }
 
 function drawOutput() {
@@ -131,6 +131,7 @@ function moveTabs(event) {
 async function start() {
   wireTheme(find("theme"));
   find("theme").addEventListener("click", draw);
+  for (const each of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(each).addEventListener("change", draw);
   const recorded = find("recorded");
   const saved = recorded && JSON.parse(recorded.textContent);
   source = remembering(!saved ? await server() : saved.computing ? computed(saved) : recording(saved));

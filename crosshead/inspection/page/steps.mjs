@@ -12,10 +12,9 @@ function ofLayer({ state }, kind) {
   const number = own ? state.layer : found.layers.length;
   const layer = found.layers[number - 1];
   const weights = own ? part(layer.weights, state.head - 1) : meanOfHeads(layer.weights);
-  const words = `${KINDS[kind]}, layer ${number}, ${own ? `head ${state.head}` : "mean of the heads"}`;
-  return { ...found, layer, weights, words, mask: layer.mask && part(layer.mask, 0) };
+  const name = `${KINDS[kind]}, layer ${number}, ${own ? `head ${state.head}` : "mean of the heads"}`;
+  return { ...found, layer, weights, name, mask: layer.mask && part(layer.mask, 0) };
 }
-
 
 function bars(page, step) {
   const { trace } = page.state;
@@ -55,13 +54,12 @@ function body(page) {
     parts.push(
       el("h3", {}, "The encoder reads the source at once"),
       el("ul", { class: "pieces" }, items),
-      cross ? el("p", { class: "hint" }, `The bars are the weights of this step: ${cross.words}.`) : "",
+      cross ? el("p", { class: "hint" }, `The bars are the weights of this step: ${cross.name}.`) : "",
     );
   }
   const written = trace.target.map((each, i) =>
     el("li", { class: i === step ? "now" : i > step ? "later" : "", "aria-current": i === step ? "step" : undefined }, i > step ? "…" : shown(each)),
   );
-  const wordsOf = (q, k) => `${shown(own.queries[q])} → ${shown(own.keys[k])}: ${digits(own.weights[q * own.keys.length + k])}`;
   parts.push(
     el("h3", {}, trace.source.length ? "The decoder writes one piece after another" : "The model predicts each piece from those before"),
     el("ul", { class: "pieces" }, written),
@@ -74,8 +72,8 @@ function body(page) {
             "div",
             { class: "stack" },
             el("h3", {}, "What the decoder looks at"),
-            largeMap({ ...own, rows: step + 1, query: step, words: wordsOf }),
-            el("p", { class: "hint" }, `${own.words}. `, scaleBar("0", "1")),
+            largeMap({ ...own, rows: step + 1, query: step }),
+            el("p", { class: "hint" }, `${own.name}. `, scaleBar("0", "1")),
           )
         : "",
     ),
@@ -83,20 +81,40 @@ function body(page) {
   return parts;
 }
 
+const PACE = 800; // milliseconds
+
 /** Return the view. */
 export function drawSteps(page) {
   const last = page.state.trace.target.length - 1;
   const slider = el("input", { type: "range", min: 0, max: last, id: "step", "aria-label": "Step" });
   const count = el("span", { id: "count" });
   const below = el("div", { class: "stack" });
+  // A click or a key elsewhere takes the focus away and pauses; another window does not.
+  const play = el("button", { type: "button", id: "play", onclick: () => turn(!timer), onblur: () => document.activeElement === play || turn(false) }, "Play");
+  let timer = 0;
+  const turn = (on) => {
+    clearInterval(timer);
+    timer = on ? setInterval(tick, PACE) : 0;
+    play.textContent = on ? "Pause" : "Play";
+    if (on) play.focus(); // Safari does not focus a button that is clicked
+    if (on && page.state.step === last) go(0);
+  };
+  const tick = () => {
+    if (play.isConnected) go(page.state.step + 1);
+    if (!play.isConnected || page.state.step === last) turn(false);
+  };
   const go = (to) => {
     const step = (page.state.step = Math.max(0, Math.min(last, to)));
     slider.value = step;
     count.textContent = `Step ${step + 1} of ${last + 1}`;
     below.replaceChildren(...body(page));
+    queueMicrotask(() => {
+      const [box, row] = [".scroll", "text.best"].map((each) => below.querySelector(each)?.getBoundingClientRect().bottom);
+      if (row) below.querySelector(".scroll").scrollTop = row - box + 8; // the row of the step stays in view
+    });
   };
   slider.addEventListener("input", () => go(Number(slider.value)));
   const button = (id, words, by) => el("button", { type: "button", id, onclick: () => go(page.state.step + by) }, words);
   go(page.state.step);
-  return el("div", { class: "stack" }, el("div", { class: "row" }, button("back", "Back", -1), slider, button("next", "Next", 1), count), below);
+  return el("div", { class: "stack" }, el("div", { class: "row" }, button("back", "Back", -1), slider, button("next", "Next", 1), play, count), below);
 }

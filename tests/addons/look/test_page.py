@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TEXT = "to be or"
+SIXTY = "to be or not to be that is the question to be or not to be "
 VIEWS = ["Step by step", "Heads", "Numbers", "Beam", "Layers", "What matters", "Two models"]
 LOOKS = [*itertools.product(["light", "dark"], [1280, 360])]
 CODE = [
@@ -51,11 +52,11 @@ HOSTILE = [around.replace("{}", code) for around in AROUND for code in CODE]
 
 
 def translator() -> Translator:
-    """A model whose output has at least five pieces."""
+    """A model of sixty pieces whose output has at least five."""
     found = pipeline_of("transformer")
     assert isinstance(found, Translator)
     decode = found.bundle.config.decode.model_copy(update={"max_extra": 6, "min_length": 5})
-    config = found.bundle.config.model_copy(update={"decode": decode})
+    config = found.bundle.config.model_copy(update={"decode": decode, "longest_source": 60})
     object.__setattr__(found.bundle, "config", config)
     return found
 
@@ -93,6 +94,13 @@ def settled(page: "Page") -> None:
     page.locator("#status:empty").wait_for(state="attached")
     for each in page.get_by_text("Computing").all():
         each.wait_for(state="detached")
+
+
+def press_cell(page: "Page", query: int, key: int) -> None:
+    """Click on a cell of the matrix; numbers below 0 count from the end."""
+    canvas = page.locator(".map canvas")
+    rows, columns = (int(canvas.get_attribute(each) or 0) for each in ("height", "width"))
+    canvas.click(position={"x": 24 * (key % columns) + 12, "y": 24 * (query % rows) + 12})
 
 
 def saved(session: Session, tmp_path: Path, text: str = TEXT) -> Path:
@@ -163,19 +171,60 @@ def test_a_piece_is_forced_and_the_output_goes_on(page: "Page") -> None:
 
 def test_an_edge_is_forbidden_and_a_state_patched(page: "Page") -> None:
     view(page, "Heads")
-    page.locator("svg .cell").first.click()
+    press_cell(page, 0, 0)
     page.get_by_role("button", name="may not attend to").wait_for()
     view(page, "What matters")
     page.get_by_label("Other text").fill("be or to")
     page.get_by_role("button", name="Compute").click()
-    page.locator("svg .cell").first.wait_for()
-    page.locator("svg .cell").last.click()
+    page.locator(".map").wait_for()
+    press_cell(page, -1, -1)
     page.get_by_role("button", name="from the other text").wait_for()
+
+
+def test_edges_of_sixty_pieces_are_forbidden_by_the_pointer_and_by_keys(
+    browser: "Browser", address: str
+) -> None:
+    with opened(browser, address, forced_colors="active") as page:
+        page.get_by_label("Text").fill(SIXTY)
+        page.get_by_role("button", name="Look", exact=True).click()
+        settled(page)
+        view(page, "Heads")
+        page.get_by_label("Attention").select_option("encoder")
+        press_cell(page, 49, 39)
+        page.get_by_role("button", name="50 may not attend to 40").wait_for()
+        cell = page.locator("#cell:focus")
+        for key in ("ArrowRight", "ArrowUp", "Enter"):
+            cell.press(key)
+        page.get_by_role("button", name="49 may not attend to 41").wait_for()
+        words = [page.locator(".says").inner_text(), cell.get_attribute("aria-label")]
+        assert words == ["␣ → t: masked"] * 2
+
+
+def test_the_output_is_played_to_its_end(
+    browser: "Browser", address: str, session: Session, tmp_path: Path
+) -> None:
+    for place in (address, saved(session, tmp_path).as_uri()):
+        with opened(browser, place) as page:
+            page.clock.install()
+            play, count = page.locator("#play"), page.locator("#count")
+            last = page.locator("#step").get_attribute("max")
+            assert last is not None
+            play.press("Enter")
+            assert play.inner_text() == "Pause"
+            page.clock.run_for(60_000)
+            steps = int(last) + 1
+            assert (play.inner_text(), count.inner_text()) == ("Play", f"Step {steps} of {steps}")
+            play.press("Enter")  # from the beginning again
+            page.clock.run_for(2_000)
+            assert count.inner_text() == f"Step 3 of {steps}"
+            page.get_by_role("heading", name="Look inside").click()
+            page.clock.run_for(2_000)
+            assert (play.inner_text(), count.inner_text()) == ("Play", f"Step 3 of {steps}")
 
 
 def test_a_change_that_fails_is_not_in_force(page: "Page") -> None:
     view(page, "Heads")
-    page.locator("svg .cell").last.click()  # an edge that a shorter output does not have
+    press_cell(page, -1, -1)  # an edge that a shorter output does not have
     page.get_by_role("button", name="may not attend to").wait_for()
     page.route("**/ask", lambda route: route.fulfill(status=400, json={"error": "no query 6"}))
     page.get_by_role("button", name="Diagonal weights").click()
