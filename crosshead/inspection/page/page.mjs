@@ -29,6 +29,7 @@ const find = (id) => document.getElementById(id);
 const state = { model: 0, text: "", edits: [], trace: null, base: null, view: "steps", kind: null, layer: 1, head: 1, query: 0, step: 0 };
 let source;
 let asked = 0;
+let wanted = []; // the changes of the last request, which `state.edits` gets with its answer
 
 const page = {
   state,
@@ -45,12 +46,13 @@ const page = {
   },
   /** Add a change of the model, or take it away if it is there, and look again. */
   edit(change) {
-    return look(withEdit(state.edits, change));
+    return look(withEdit(wanted, change));
   },
 };
 
 async function look(edits = []) {
   const mine = (asked += 1);
+  wanted = edits;
   const [model, text] = [Number(find("model").value || 0), find("text").value];
   const isOther = model !== state.model || text !== state.text;
   find("error").textContent = "";
@@ -63,6 +65,7 @@ async function look(edits = []) {
     draw();
   } catch (error) {
     if (mine !== asked) return;
+    wanted = state.edits;
     find("error").textContent = error.message;
     if (isOther) state.trace = null; // nothing of another text stays beside this one
     draw();

@@ -20,7 +20,7 @@ from tests.inspection.pipelines import pipeline_of
 from tests.parameters import mostly_slow
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 TEXT = "to be or"
 SIXTY = "to be or not to be that is the question to be or not to be "
@@ -220,6 +220,20 @@ def test_the_output_is_played_to_its_end(
             page.get_by_role("heading", name="Look inside").click()
             page.clock.run_for(2_000)
             assert (play.inner_text(), count.inner_text()) == ("Play", f"Step 3 of {steps}")
+
+
+def test_a_change_before_the_answer_to_another_keeps_both(page: "Page") -> None:
+    view(page, "Heads")
+    held: list[Route] = []
+    page.route("**/ask", lambda route: held.append(route))
+    for head in (1, 2):
+        page.get_by_role("button", name=f"layer 1, head {head}").click()
+        page.get_by_role("button", name="Switch this head off").click()
+    for route in held:
+        route.continue_()
+    page.unroute("**/ask")
+    page.get_by_role("button", name="head 2 of layer 1").wait_for()
+    assert page.locator("#edits button").count() == 2
 
 
 def test_a_change_that_fails_is_not_in_force(page: "Page") -> None:
