@@ -6,9 +6,11 @@ which stay the same.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-from crosshead.text.pieces import Tokenizer
+from crosshead.text.pieces import CONTROL, Tokenizer
+from crosshead.vocabulary import UNK
 
 MOST_MARKS = 8
 """The largest number of marks that a model reads in a sentence."""
@@ -61,9 +63,14 @@ def without_marks(ids: Sequence[int], markers: Sequence[int]) -> tuple[list[int]
 def token_ends(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[int]:
     """Return the offset in a text after each of its tokens.
 
-    A tokenizer of an imported model may change the text; the offsets are then scaled to it.
+    An unknown token has the length of its part of the text, not that of `<unk>`. A tokenizer of an
+    imported model may change the text; the offsets are then scaled to it.
     """
     ends = [len(tokenizer.decode(ids[: count + 1])) for count in range(len(ids))]
+    if UNK in ids and len(unknown := tokenizer.unknown(text)) == ids.count(UNK):
+        symbols = iter(unknown)
+        longer = [len(next(symbols)) - len(CONTROL[UNK]) if each == UNK else 0 for each in ids]
+        ends = [end + more for end, more in zip(ends, accumulate(longer), strict=True)]
     if ends and ends[-1] != len(text):
         ends = [round(end * len(text) / max(1, ends[-1])) for end in ends]
     return ends

@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.text.markers import MARKERS, Mark, ids_of, with_ids, without_marks
+from crosshead.text.markers import MARKERS, Mark, ids_of, token_ends, with_ids, without_marks
 from crosshead.text.symbols import ByteTokenizer, WordTokenizer
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.vocabulary import UNK
 
 LINES = [f"one two three {n} <0> four" for n in range(200)]
 IDS = range(100, 100 + len(MARKERS))
@@ -30,3 +31,13 @@ def test_each_kind_of_tokenizer_has_a_piece_for_each_mark(kind: str) -> None:
 def test_a_tokenizer_without_all_pieces_has_none() -> None:
     assert ids_of(MARKERS, ByteTokenizer(MARKERS[:-1])) == ()
     assert ids_of(MARKERS, WordTokenizer.train(LINES, 50, ())) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("words", [1, 9, 12, 16]), ("characters", list(range(1, 17)))]
+)
+def test_an_unknown_token_is_as_long_as_its_part_of_the_text(kind: str, ends: list[int]) -> None:
+    config = TokenizerConfig.model_validate({"kind": kind, "vocab_size": 20})
+    tokenizer, text = train_tokenizer(config, ["a dog is on a log"]), "a giraffe is far"
+    ids = tokenizer.encode(text)
+    assert UNK in ids and token_ends(tokenizer, ids, text) == ends
