@@ -11,6 +11,7 @@ Axes: as in `attend`, and `N` for distances, `Q + K` of them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int
@@ -148,8 +149,14 @@ class ALiBi:
 
     def __call__(self, distance: Int[Tensor, " N"]) -> Float[Tensor, "H N"]:
         """Return each head's bias for these distances."""
-        slopes = torch.tensor(alibi_slopes(self.heads), device=distance.device)
-        return -slopes[:, None] * distance.abs()
+        return -_slopes(self.heads, distance.device)[:, None] * distance.abs()
+
+
+@cache
+def _slopes(heads: int, device: torch.device) -> Float[Tensor, " H"]:
+    """Return the slopes on a device. They are sent once, because a GPU would wait for each copy."""
+    with torch.inference_mode(False):
+        return torch.tensor(alibi_slopes(heads), device=device)
 
 
 def alibi_slopes(heads: int) -> list[float]:

@@ -84,8 +84,11 @@ class TransformerLanguageModel(LanguageModel):
 
     @property
     def has_fixed_work(self) -> bool:
-        """True without a pattern."""
-        return self.config.pattern == "full"
+        """True without a pattern, whose blocks depend on padding, and without a limit of length.
+
+        Padding up to a rounded size may go beyond a limit.
+        """
+        return self.config.pattern == "full" and self.config.most_positions is None
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return the last hidden states; each position sees the tokens up to itself.

@@ -222,8 +222,11 @@ class Transformer(EncoderDecoder):
 
     @property
     def has_fixed_work(self) -> bool:
-        """True without a pattern: blocks of a mask depend on the padding."""
-        return self.config.pattern == "full"
+        """True without a pattern, whose blocks depend on padding, and without a limit of length.
+
+        Padding up to a rounded size may go beyond a limit.
+        """
+        return self.config.pattern == "full" and self.config.most_positions is None
 
     def encode(
         self, source: Int[Tensor, "B S"]

@@ -33,6 +33,10 @@ def check_replayable(model: Model, device: torch.device, processes: int) -> None
         )
 
 
+class NotRecorded(RuntimeError):
+    """Raised if a graph cannot be recorded, whatever the reason."""
+
+
 class Replay:
     """Adds up the gradients of a model's losses on a GPU, from the graphs of the shapes so far.
 
@@ -94,8 +98,13 @@ class _Graph:
         self._graph = torch.cuda.CUDAGraph()
         self.read: list[Tensor] = []
         """Tensors that the graph reads and that others might free."""
-        with torch.cuda.graph(self._graph, pool=memory):
-            self._sums = compute(self._batch, self._scale)
+        stream = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(self._graph, pool=memory):
+                self._sums = compute(self._batch, self._scale)
+        except RuntimeError as error:
+            torch.cuda.set_stream(stream)  # PyTorch leaves its own stream if it cannot end a graph
+            raise NotRecorded(str(error).splitlines()[0]) from error
 
     def replay(self, batch: RoundedBatch, scale: float) -> dict[str, Tensor]:
         """Compute a batch of the same shape."""

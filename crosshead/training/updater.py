@@ -32,7 +32,7 @@ from crosshead.tasks.validation import Loss
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
-from crosshead.training.replay import Replay, check_replayable
+from crosshead.training.replay import NotRecorded, Replay, check_replayable
 
 
 class RowTooLarge(MemoryError):
@@ -108,12 +108,14 @@ class Updater:
                     found.append(self._add_gradients(each))
             return self._total(found), count
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or self.world.size > 1:
+            not_recorded = isinstance(error, NotRecorded)
+            if not (not_recorded or is_out_of_memory(error)) or self.world.size > 1:
                 raise
+            why = f"no CUDA graph ({error})" if not_recorded else "not enough memory"
             is_split = not self.replicas and self._replay is None
             if is_split and self._number_of_microbatches() >= len(rows):
                 raise RowTooLarge from None
-        self._use_less_memory()  # here, the memory of the failed attempt is free again
+        self._use_less_memory(why)  # here, the memory of the failed attempt is free again
         return self.gradients(epoch, rows)
 
     def _microbatches(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[Microbatch], int]:
@@ -187,8 +189,8 @@ class Updater:
         sums = torch.stack([torch.stack([each[name] for each in losses]).sum() for name in names])
         return dict(zip(names, self.world.total(sums).tolist(), strict=True))
 
-    def _use_less_memory(self) -> None:
-        """Compute parallel microbatches sequentially, or sequential ones in twice the number."""
+    def _use_less_memory(self, why: str) -> None:
+        """Compute without graphs, then microbatches sequentially, then twice as many of them."""
         self.optimizer.drop_gradients()
         was_replayed, self._replay = self._replay is not None, None
         if self.optimizer.device.type == "cuda":
@@ -204,8 +206,7 @@ class Updater:
             self.progress.microbatches *= 2
             how = f"in {self._number_of_microbatches()} microbatches"
         self.say(
-            f"not enough memory for update {self.progress.update + 1}: batches are computed {how} "
-            "from here on"
+            f"{why} for update {self.progress.update + 1}: batches are computed {how} from here on"
         )
 
     @property
