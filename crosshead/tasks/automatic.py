@@ -181,11 +181,10 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
             continue
         found = ""
         if size.consistency == "r-drop" and recipe.train.max_minutes:
-            # Two views take at least twice as long as one of the next model. This is often too long
-            # already, and the next model is measured in any case.
+            # It takes at least as long as the next model, which is measured in any case. This is
+            # often too long already.
             below = planned(next(each for each in sizes[place + 1 :] if tokens >= each.least_data))
-            at_best = _in_time(below, below.seconds and 2 * below.seconds, speed)
-            found = _lacking(at_best, size, tokens)
+            found = _lacking(below, size, tokens)
         if not found:
             plan = planned(size)
             found = _lacking(plan, size, tokens)

@@ -214,8 +214,8 @@ LARGE = "because memory does not suffice for width 128"
         (29_000, None, (), 10, 64, LARGE),
         (29_000, None, (), None, 64, LARGE),
         (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 64, LARGE),
-        (2000, 8e3, (), 1, 64, SHORT.format(FEW, "24 epochs")),
-        (29_000, 8e3, (), 1, 128, SHORT.format(PLAIN, "less than 1 epoch")),
+        (2000, 8e3, (), 1, 64, SHORT.format(FEW, "2 epochs")),
+        (29_000, 8e3, (), 1, 128, SHORT.format(PLAIN, "1 epoch")),
         (200, 8e5, (), 10, 64, FEW),
     ],
 )
