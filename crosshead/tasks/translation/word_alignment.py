@@ -12,6 +12,7 @@ import numpy as np
 from crosshead.errors import DataError
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.markers import token_ends
+from crosshead.text.visible import visible
 
 Links = set[tuple[int, int]]
 """Pairs of a source word and a target word that translate each other, both counted from 0. Words
@@ -22,6 +23,9 @@ Symmetry = Literal["intersection", "grow-diag"]
 
 AT_ONCE = 500
 """The number of pairs that are read at once."""
+
+_BESIDE = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+"""The places of the neighbours of a link, in the order in which it grows."""
 
 _LINK = re.compile(r"(\d+)([-?])(\d+)")
 
@@ -45,7 +49,10 @@ def alignments(
     bundle = translator.bundle
     for first in range(0, len(sources), AT_ONCE):
         rows = slice(first, first + AT_ONCE)
-        texts = [[" ".join(text.split()) for text in side[rows]] for side in (sources, targets)]
+        texts = [
+            [" ".join(map(visible, text.split())) for text in side[rows]]
+            for side in (sources, targets)
+        ]
         examples = translator.examples(*texts, first=first)
         weights = translator.alignments.of(examples)
         for source, target, (ids, target_ids), found in zip(*texts, examples, weights, strict=True):
@@ -61,7 +68,7 @@ def alignments(
 
 def _owners(text: str, ends: Sequence[int]) -> np.ndarray:
     """Return the word of each token of a text: the one with its last character."""
-    words = np.cumsum([len(word) + 1 for word in text.split()]) - 1
+    words = np.cumsum([len(word) + 1 for word in text.split(" ")]) - 1
     return np.minimum(words.searchsorted(ends), len(words) - 1)
 
 
@@ -89,12 +96,20 @@ def symmetrised(weights: np.ndarray, symmetry: Symmetry) -> Links:
     forward = {(int(s), t) for t, s in enumerate(weights.argmax(1))}
     backward = {(s, int(t)) for s, t in enumerate(weights.argmax(0))}
     found, either = forward & backward, forward | backward
-    grows = symmetry == "grow-diag"
-    while grows:
-        sources, targets = ({link[side] for link in found} for side in (0, 1))
-        near = {(s + i, t + j) for s, t in found for i in (-1, 0, 1) for j in (-1, 0, 1)}
-        new = {(s, t) for s, t in (near & either) - found if s not in sources or t not in targets}
-        found, grows = found | new, bool(new)
+    if symmetry == "intersection":
+        return found
+    linked = [{link[side] for link in found} for side in (0, 1)]
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        for s, t in sorted(either, key=lambda link: link[::-1]):
+            for j, i in _BESIDE if (s, t) in found else ():
+                link = s + i, t + j
+                is_free = link[0] not in linked[0] or link[1] not in linked[1]
+                if link in either and link not in found and is_free:
+                    found.add(link)
+                    linked[0].add(link[0])
+                    linked[1].add(link[1])
     return found
 
 
@@ -120,6 +135,20 @@ def read_gold(lines: Iterable[str], name: str) -> list[Gold]:
                 gold.sure.add(pair)
         found.append(gold)
     return found
+
+
+def check_gold(
+    gold: Sequence[Gold], sources: Sequence[str], targets: Sequence[str], name: str
+) -> None:
+    """Raise `DataError` if a link is outside of its pair."""
+    for number, (each, *pair) in enumerate(zip(gold, sources, targets, strict=True), 1):
+        sizes = [len(text.split()) for text in pair]
+        for source, target in sorted(each.possible):
+            if source >= sizes[0] or target >= sizes[1]:
+                raise DataError(
+                    f"{name}:{number}: the link {source}-{target} is outside of the pair, which "
+                    f"has {sizes[0]} and {sizes[1]} words; count them from 0"
+                )
 
 
 def error_rate(found: Sequence[Links], gold: Sequence[Gold]) -> float:

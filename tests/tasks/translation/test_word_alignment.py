@@ -1,3 +1,4 @@
+import itertools
 import random
 
 import numpy as np
@@ -10,6 +11,7 @@ from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.translation.word_alignment import (
     Gold,
     alignments,
+    check_gold,
     error_rate,
     pharaoh,
     read_gold,
@@ -29,6 +31,26 @@ def test_links_of_both_directions_and_their_neighbours() -> None:
     assert symmetrised(weights, "intersection") == {(0, 0), (2, 1), (3, 2)}
     assert symmetrised(weights, "grow-diag") == {(0, 0), (1, 1), (2, 1), (3, 2)}
     assert symmetrised(np.zeros((0, 3)), "grow-diag") == set()
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
+def test_links_grow_one_after_another(targets: int, sources: int, seed: int) -> None:
+    """Koehn's procedure, point by point: a word that has got a link is no longer free."""
+    weights = np.random.default_rng(seed).random((targets, sources))
+    forward = {(int(weights[t].argmax()), t) for t in range(targets)}
+    backward = {(s, int(weights[:, s].argmax())) for s in range(sources)}
+    expected, size = forward & backward, -1
+    while size != len(expected):
+        size = len(expected)
+        for t, s in itertools.product(range(targets), range(sources)):
+            if (s, t) not in expected:
+                continue
+            for dt, ds in [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]:
+                new = (s + ds, t + dt)
+                taken = {a for a, _ in expected}, {b for _, b in expected}
+                if new in forward | backward and (new[0] not in taken[0] or new[1] not in taken[1]):
+                    expected = expected | {new}
+    assert symmetrised(weights, "grow-diag") == expected
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
@@ -80,3 +102,19 @@ def test_links_are_written_in_the_form_that_is_read() -> None:
     random.seed(1)
     links = {(random.randrange(20), random.randrange(20)) for _ in range(30)}
     assert read_gold([pharaoh(links)], "x") == [Gold(links, links)]
+
+
+def test_invisible_characters_are_no_tokens() -> None:
+    translator = pipeline_of("transformer")
+    assert isinstance(translator, Translator)
+    plain = list(alignments(translator, ["to be or"], ["that is"], "grow-diag"))
+    hidden = ["to\u200b be or", "to \ufeff be or"]
+    found = list(alignments(translator, hidden, ["that is"] * 2, "grow-diag"))
+    assert found[0] == plain[0] and len(found[1]) >= 1
+
+
+def test_right_links_outside_of_the_pair_are_refused() -> None:
+    gold = read_gold(["0-0", "9-9 1-1"], "gold")
+    with pytest.raises(DataError, match="gold:2: the link 9-9 is outside of the pair"):
+        check_gold(gold, ["a", "a b"], ["c", "c d"], "gold")
+    check_gold(gold[:1], ["a"], ["c"], "gold")

@@ -64,8 +64,10 @@ def align(
     if gold is not None:
         sources, lines = read_aligned(source, gold)
         right = word_alignment.read_gold(lines, str(gold))
-    translator = arguments.into(load_as(Translator, bundle, device, threads), to)
     sources, targets = read_aligned(source, target)
+    if right is not None:
+        word_alignment.check_gold(right, sources, targets, str(gold))
+    translator = arguments.into(load_as(Translator, bundle, device, threads), to)
     found = []
     for links in word_alignment.alignments(translator, sources, targets, symmetry):
         put(word_alignment.pharaoh(links) + "\n")
