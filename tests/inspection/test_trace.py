@@ -6,7 +6,7 @@ import torch
 from crosshead.errors import ConfigError
 from crosshead.inspection import attention_weights
 from crosshead.inspection.edits import Edit, ForbiddenEdge, GivenWeights, HeadOff, Patch, Prefix
-from crosshead.inspection.trace import Trace, trace
+from crosshead.inspection.trace import Trace, log_probabilities, trace
 from crosshead.tasks.translation.translator import Translator
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 
@@ -93,6 +93,43 @@ def test_a_change_is_the_same_in_search_and_in_reading(name: str, number: int) -
     assert best.log_prob != pytest.approx(plain.found[0].log_prob, abs=1e-6)
     again = trace(translator, TEXT)
     assert again.found == plain.found and again.probabilities == plain.probabilities
+
+
+def test_edits_may_come_from_an_iterator() -> None:
+    translator = translator_of("transformer")
+    edits = [HeadOff("cross", layer) for layer in (1, 2, 3)]
+    assert trace(translator, TEXT, edits=iter(edits)).probabilities == (  # type: ignore[arg-type]
+        trace(translator, TEXT, edits=edits).probabilities
+    )
+
+
+def test_a_query_without_a_key_has_no_weights() -> None:
+    """Its first position is the only one that it may see."""
+    found = trace(
+        translator_of("transformer"), TEXT, "that is", [ForbiddenEdge("decoder", 1, 1, 0, 0)]
+    ).attention["decoder"][0]
+    assert not found.mask[0, 0].any()
+    assert not found.weights[0, 0].any() and not found.norms[0, 0].any()
+    assert found.weights[0, 1].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_state_is_patched_within_the_text_alone() -> None:
+    translator = translator_of("transformer")
+    longer = trace(translator, "to be or not to be")
+    with pytest.raises(ConfigError, match="no position 12 in the encoder: it has 0 to"):
+        trace(translator, TEXT, edits=[Patch(longer, "encoder", 1, 12)])
+
+
+def test_log_probabilities_are_those_of_the_trace() -> None:
+    for name in ("transformer", "language", "encoder"):
+        pipeline = pipeline_of(name)
+        whole = trace(pipeline, TEXT)
+        target = whole.ids[:-1] if isinstance(pipeline, Translator) else None
+        found = log_probabilities(pipeline, TEXT, target, ())
+        compared = trace(pipeline, TEXT, target)
+        assert len(found) == len(compared.ids) - compared.is_guessed
+        expected = compared.probabilities[: len(found)]
+        assert [math.exp(each) for each in found] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_prefix_is_what_the_output_begins_with() -> None:

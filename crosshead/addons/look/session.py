@@ -4,7 +4,8 @@ import copy
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ from crosshead.inspection.edits import Edit, ForbiddenEdge, GivenWeights, HeadOf
 from crosshead.inspection.forms import trace_form
 from crosshead.inspection.probe import stacks_of
 from crosshead.inspection.record import supervised_head
-from crosshead.inspection.trace import Trace, trace
+from crosshead.inspection.trace import Trace, log_probabilities, trace
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import Pipeline, TextPipeline
 from crosshead.tasks.translation.translator import Translator
@@ -131,7 +132,14 @@ class Session:
         with self.lock:
             if request.ask == "trace":
                 return trace_form(self.traced(_of(request), request.text, request.edits))
-            return {"effects": [*getattr(self, f"_{request.ask}")(request)]}
+            listed = self._heads if request.ask == "heads" else self._states
+            changes = [*listed(request)]
+        effects = []
+        for change in changes:
+            with self.lock:
+                effects.append(self._effect(request, change))
+            time.sleep(0.001)  # lets in another request, which waits for the lock
+        return {"effects": effects}
 
     def _pipeline(self, model: ModelAt) -> Pipeline:
         """Return a model, with the weights of a checkpoint if it has one."""
@@ -151,16 +159,9 @@ class Session:
             raise ConfigError(f"{place}: the checkpoint cannot be read; it may be gone") from None
         return found
 
-    def _trace(
-        self,
-        model: ModelAt,
-        text: str,
-        edits: tuple[Change, ...],
-        target: Sequence[int] | None = None,
-    ) -> Trace:
+    def _trace(self, model: ModelAt, text: str, edits: tuple[Change, ...]) -> Trace:
         """Return a trace."""
-        changes = [self._edit(model, each) for each in edits]
-        return trace(self.pipeline(model), text, target, changes)
+        return trace(self.pipeline(model), text, edits=[self._edit(model, each) for each in edits])
 
     def _edit(self, model: ModelAt, change: Change) -> Edit:
         """Return the edit that a change stands for."""
@@ -174,16 +175,15 @@ class Session:
             return ForbiddenEdge(*place, change.query, change.key)
         return HeadOff(*place) if change.edit == "off" else GivenWeights(*place, change.edit)
 
-    def _heads(self, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the effect of each head on the log-probability of the model's own output."""
+    def _heads(self, request: Request) -> Iterator[HeadChange]:
+        """Yield the changes that switch off each head."""
         for kind, modules in self.pipeline(_of(request)).model.attentions().items():
             for layer, module in enumerate(modules, 1):
                 for head in range(1, module.heads + 1):
-                    change = HeadChange(edit="off", kind=kind, layer=layer, head=head)
-                    yield self._effect(request, change)
+                    yield HeadChange(edit="off", kind=kind, layer=layer, head=head)
 
-    def _states(self, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the effect of each state that comes from another text."""
+    def _states(self, request: Request) -> Iterator[PatchChange]:
+        """Yield the changes that take each state from another text."""
         model, stack = _of(request), request.stack
         if stack not in (there := self.models[request.model]["stacks"]):
             raise ConfigError(
@@ -195,23 +195,22 @@ class Session:
         )
         for layer, (mine, theirs) in enumerate(zip(own, other, strict=True)):
             for position in range(min(len(mine), len(theirs))):
-                change = PatchChange(
+                yield PatchChange(
                     edit="patch", text=request.other, stack=stack, layer=layer, position=position
                 )
-                yield self._effect(request, change)
 
     def _effect(self, request: Request, change: Change) -> dict[str, Any]:
         """Return a change, and what it adds to the log-probability of the output, in nats."""
         place = _of(request), request.text
-        before, given = self.traced(*place, ()), None
-        counted = before.probabilities
+        before, target, has_end = self.traced(*place, ()), None, True
         if isinstance(self.pipelines[request.model], Translator):
-            given = before.ids[:-1]
-            if before.ids[-1] != EOS:  # the output is cut off, and its end is a guess
-                counted = counted[:-1]
-        after = self._trace(*place, (change,), given)
-        pairs = zip(after.probabilities, counted, strict=False)
-        return change.model_dump() | {"effect": sum(_log(new) - _log(old) for new, old in pairs)}
+            target, has_end = before.ids[:-1], before.ids[-1] == EOS
+        # The last piece does not count if it is a guess, or not the end of an output that ended.
+        counted = before.probabilities[: None if has_end and not before.is_guessed else -1]
+        edits = [self._edit(place[0], change)]
+        after = log_probabilities(self.pipeline(place[0]), request.text, target, edits)
+        pairs = zip(after, counted, strict=False)  # an output that was cut off has no end
+        return change.model_dump() | {"effect": sum(new - _log(old) for new, old in pairs)}
 
 
 def _log(probability: float) -> float:

@@ -246,7 +246,7 @@ function attended(layer, x, positions, memoryOf, probe) {
 /**
  * Return softmax(q K^T / sqrt(d_k)) V for a query of one head, and its parts, with changes in force (Eq. 1).
  *
- * A query that may attend to nothing has a context of zeros, and its weights ignore the mask.
+ * A query that may attend to nothing has a context and weights of zeros.
  */
 function weighted({ kind, d_key, d_value }, query, position, { keys, values }, { head, shared, changes }) {
   const product = (key) => partProduct(key, shared * d_key, query, head * d_key, d_key);
@@ -268,7 +268,7 @@ function weighted({ kind, d_key, d_value }, query, position, { keys, values }, {
       for (let j = 0; j < d_value; j += 1) context[j] += weights[key] * value[shared * d_value + j];
     }
   }
-  return { scores, mask, weights, context };
+  return { scores, mask, weights: isReachable ? weights : weights.fill(0), context };
 }
 
 /** Return the tensors of an attention as a trace has them: "H Q E", "H K E" and "H Q K". */

@@ -1,4 +1,6 @@
 import math
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,41 @@ def test_the_effect_of_a_head_is_that_on_the_log_probability(name: str) -> None:
             after = trace(translator, TEXT, given).probabilities[:pieces]
         expected = sum(map(math.log, after)) - sum(map(math.log, before))
         assert each["effect"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_effects_on_a_language_model_are_those_on_the_pieces_of_the_text() -> None:
+    pipeline = pipeline_of("language")
+    before = trace(pipeline, TEXT)
+    assert before.is_guessed
+    for each in session("language").answer({"ask": "heads", "text": TEXT})["effects"]:
+        with without_heads(pipeline, [(each["layer"], each["head"])], each["kind"]):
+            after = trace(pipeline, TEXT)
+        logs = [sum(map(math.log, found.probabilities[:-1])) for found in (after, before)]
+        assert each["effect"] == pytest.approx(logs[0] - logs[1], abs=1e-3)
+
+
+def test_a_trace_does_not_wait_for_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = session("transformer")
+    own.answer({"ask": "trace", "text": TEXT})
+    begun, answered = threading.Event(), threading.Event()
+    effect = own._effect
+
+    def slow(*given: Any) -> dict[str, Any]:
+        begun.set()
+        time.sleep(0.02)
+        return effect(*given)
+
+    def sweep() -> None:
+        own.answer({"ask": "heads", "text": TEXT})
+        answered.set()
+
+    monkeypatch.setattr(own, "_effect", slow)
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    begun.wait()
+    own.answer({"ask": "trace", "text": TEXT})
+    assert not answered.is_set()
+    thread.join()
 
 
 @pytest.mark.parametrize(
