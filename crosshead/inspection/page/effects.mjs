@@ -45,11 +45,11 @@ function states(page) {
   const place = el("div", { class: "stack" });
   const show = (event) => {
     event?.preventDefault();
-    page.state.other = input.value;
-    if (!input.value.trim()) return;
+    const asked = (page.state.other = input.value);
+    if (!asked.trim()) return;
     place.replaceChildren(el("p", { role: "status" }, "Computing the output with each state…"));
     page.source
-      .ask({ ask: "states", model, text, other: input.value, stack: chosen })
+      .ask({ ask: "states", model, text, other: asked, stack: chosen })
       .then(({ effects }) => {
         const layers = Math.max(...effects.map((each) => each.layer)) + 1;
         const positions = Math.max(...effects.map((each) => each.position)) + 1;
@@ -57,7 +57,7 @@ function states(page) {
         for (const each of effects) weights[each.layer * positions + each.position] = -each.effect;
         const most = weights.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
         const names = chosen === "encoder" ? trace.source : trace.read;
-        const patch = (layer, position) => page.edit({ edit: "patch", text: input.value, stack: chosen, layer, position });
+        const patch = (layer, position) => page.edit({ edit: "patch", text: asked, stack: chosen, layer, position });
         const queries = Array.from({ length: layers }, (_, i) => (i ? `after\u00a0layer\u00a0${i}` : "embedding"));
         const words = (l, p) => `${queries[l]}, position ${p + 1}: the output loses ${digits(weights[l * positions + p])} nats`;
         place.replaceChildren(

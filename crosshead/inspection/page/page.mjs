@@ -12,7 +12,7 @@ import { drawLayers } from "./layers.mjs";
 import { drawEffects } from "./effects.mjs";
 import { drawModels } from "./models.mjs";
 import { drawTraining } from "./training.mjs";
-import { clamped, editWords, effectsOf, withEdit } from "./state.mjs";
+import { clamped, editWords, effectsOf, isOfHead, withEdit } from "./state.mjs";
 
 const VIEWS = [
   ["steps", "Step by step", drawSteps, (trace) => trace.best],
@@ -29,7 +29,7 @@ const find = (id) => document.getElementById(id);
 const state = { model: 0, text: "", edits: [], trace: null, base: null, view: "steps", kind: null, layer: 1, head: 1, query: 0, step: 0 };
 let source;
 let asked = 0;
-let wanted = []; // the changes of the last request, which `state.edits` gets with its answer
+let edited = Promise.resolve(); // fulfilled when the last change is answered
 
 const page = {
   state,
@@ -46,14 +46,16 @@ const page = {
   },
   /** Add a change of the model, or take it away if it is there, and look again. */
   edit(change) {
-    return look(withEdit(wanted, change));
+    const { model, text } = state;
+    // After the changes before it, unless something else is looked at by then.
+    edited = edited.then(() => state.model === model && state.text === text && look(withEdit(state.edits, change), state));
+    return edited;
   },
 };
 
-async function look(edits = []) {
+/** Look at what is chosen, or at a model and a text, with changes in force. */
+async function look(edits, { model, text } = { model: Number(find("model").value || 0), text: find("text").value }) {
   const mine = (asked += 1);
-  wanted = edits;
-  const [model, text] = [Number(find("model").value || 0), find("text").value];
   const isOther = model !== state.model || text !== state.text;
   find("error").textContent = "";
   find("status").textContent = "Computing…";
@@ -65,7 +67,6 @@ async function look(edits = []) {
     draw();
   } catch (error) {
     if (mine !== asked) return;
-    wanted = state.edits;
     find("error").textContent = error.message;
     if (isOther) state.trace = null; // nothing of another text stays beside this one
     draw();
@@ -140,11 +141,11 @@ async function start() {
   source = remembering(!saved ? await server() : saved.computing ? computed(saved) : recording(saved));
   find("model").append(...source.models.map((each, i) => el("option", { value: i }, each.name)));
   find("model-field").hidden = source.models.length < 2;
-  find("model").addEventListener("change", () => look());
+  find("model").addEventListener("change", () => look([]));
   find("tabs").addEventListener("keydown", moveTabs);
   find("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    look();
+    look(state.edits.filter(isOfHead)); // other changes are of places in the text before
   });
   find("text").value = source.text;
   if (!source.live) {
@@ -152,7 +153,7 @@ async function start() {
     find("go").hidden = true;
     find("source").textContent = "This page shows what crosshead has recorded, and reaches no server.";
   }
-  if (source.text) await look();
+  if (source.text) await look([]);
 }
 
 start().catch((error) => (find("error").textContent = error.message));

@@ -20,7 +20,9 @@ export function editWords(change) {
 }
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-const isOfHead = ({ edit }) => edit in DONE;
+
+/** Return whether a change is of a whole head, and so of no place in a text. */
+export const isOfHead = ({ edit }) => edit in DONE;
 
 /**
  * Return changes with one more, or without it if it is there.

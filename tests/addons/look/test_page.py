@@ -236,6 +236,22 @@ def test_a_change_before_the_answer_to_another_keeps_both(page: "Page") -> None:
     assert page.locator("#edits button").count() == 2
 
 
+def test_a_change_of_a_head_stays_with_another_text_that_is_looked_at(page: "Page") -> None:
+    """A text that is only typed is not looked at by a change."""
+    view(page, "Heads")
+    page.get_by_label("Text").fill("that is")
+    page.get_by_role("button", name="Switch this head off").click()
+    page.get_by_role("button", name="head 1 of layer 1").wait_for()
+    before = page.locator("#translation").inner_text()
+    changed = trace(translator(), TEXT, edits=[HeadOff("cross", 1, 1)])
+    assert before.strip() == changed.found[0].text.strip()
+    page.get_by_role("button", name="Look", exact=True).click()
+    settled(page)
+    other = trace(translator(), "that is", edits=[HeadOff("cross", 1, 1)])
+    page.get_by_text(other.found[0].text.strip(), exact=False).first.wait_for()
+    assert page.locator("#edits button").count() == 1
+
+
 def test_a_change_that_fails_is_not_in_force(page: "Page") -> None:
     view(page, "Heads")
     press_cell(page, -1, -1)  # an edge that a shorter output does not have
