@@ -38,9 +38,9 @@ export function drawBeam(page) {
     el("td", { class: "text", dir: "auto" }, text),
     el("td", {}, digits(score)),
     el("td", {}, digits(log)),
-    el("td", { class: "text" }, finished ? "" : "cut off"),
+    el("td", { class: "text" }, finished ? "</s>" : "cut off"),
   ];
-  const head = ["Output", "Score", "Log-probability", ""].map((each) => el("th", { class: "text", scope: "col" }, each));
+  const head = ["Output", "Score", "Log-probability", "End"].map((each) => el("th", { class: "text", scope: "col" }, each));
   return el(
     "div",
     { class: "stack" },
