@@ -226,7 +226,7 @@ def trace(
         DataError: If the text is empty, or longer than the model reads at once.
     """
     edits = tuple(edits)
-    model, read, hooks, search, listed = _reading(pipeline, text, target, edits, most)
+    model, read, hooks, search, listed = _prepared(pipeline, text, target, edits, most)
     with probed(model, *hooks) as probe:
         log_probs = model(*read.inputs)[0].float().log_softmax(-1)
     _check_places(edits, read, probe)
@@ -261,8 +261,8 @@ def trace(
     )
 
 
-class _Reading(NamedTuple):
-    """What is read at once, after a search if there was one."""
+class _Prepared(NamedTuple):
+    """A text that is ready to be read at once, after a search if there was one."""
 
     model: TokenModel
     read: "_Read"
@@ -272,14 +272,14 @@ class _Reading(NamedTuple):
     listed: "_Lister"
 
 
-def _reading(
+def _prepared(
     pipeline: Pipeline,
     text: str,
     target: str | Sequence[int] | None,
     edits: Sequence[Edit],
     most: int,
-) -> _Reading:
-    """Search for the target unless it is given, and return what the model reads then."""
+) -> _Prepared:
+    """Search for the target unless it is given, and prepare what the model reads then."""
     if not isinstance(pipeline, Pipeline):
         raise ConfigError(f"expected what crosshead.load returns, found {type(pipeline).__name__}")
     model = pipeline.model
@@ -314,7 +314,7 @@ def _reading(
         read = _read_text(pipeline, text, target)
     else:
         raise ConfigError("only a translator takes a target of token ids; give its text")
-    return _Reading(model, read, hooks, search, listed)
+    return _Prepared(model, read, hooks, search, listed)
 
 
 @torch.inference_mode()
@@ -322,7 +322,7 @@ def log_probabilities(
     pipeline: Pipeline, text: str, target: str | Sequence[int] | None, edits: Sequence[Edit]
 ) -> list[float]:
     """Return the log-probabilities of what is read, in half of the time that `trace` takes."""
-    model, read, hooks, *_ = _reading(pipeline, text, target, edits, 1)
+    model, read, hooks, *_ = _prepared(pipeline, text, target, edits, 1)
     with probed(model, *hooks, keeps="nothing"):
         log_probs = model(*read.inputs)[0].float().log_softmax(-1)
     return log_probs[range(len(read.ids)), read.ids].tolist()  # type: ignore[no-any-return]
