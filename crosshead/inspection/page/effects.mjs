@@ -38,7 +38,7 @@ function heads(page) {
 }
 
 function states(page) {
-  const { model, text, trace, stack, other = "" } = page.state;
+  const { model, text, base, stack, other = "" } = page.state;
   const stacks = Object.entries(page.model.stacks);
   const chosen = stack ?? stacks[0][0];
   const input = el("input", { type: "text", id: "other", value: other, dir: "auto", autocomplete: "off" });
@@ -56,7 +56,7 @@ function states(page) {
         const weights = new Float32Array(layers * positions);
         for (const each of effects) weights[each.layer * positions + each.position] = -each.effect;
         const most = weights.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
-        const names = chosen === "encoder" ? trace.source : trace.read;
+        const names = chosen === "encoder" ? base.source : base.read; // effects are those on the unchanged model
         const patch = (layer, position) => page.edit({ edit: "patch", text: asked, stack: chosen, layer, position });
         const queries = Array.from({ length: layers }, (_, i) => (i ? `after\u00a0layer\u00a0${i}` : "embedding"));
         const words = (l, p) => `${queries[l]}, position ${p + 1}: the output loses ${digits(weights[l * positions + p])} nats`;
