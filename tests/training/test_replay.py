@@ -68,7 +68,7 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self, graph: "Recorder | None" = None, pool: object = None) -> None:
         super().__init__()
-        self.steps: list[tuple[Any, Any, Any, list[Tensor]]] = [] if graph is None else graph.steps
+        self.steps: list[tuple[Any, Any, Any, list[Tensor]]] = getattr(graph, "steps", [])
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         assert not _depends_on_values(func, args), f"no CUDA graph can record {func}"
