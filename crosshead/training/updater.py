@@ -105,7 +105,12 @@ class Updater:
             found = []
             for each in microbatches:
                 with self._drawing(each):
-                    found.append(self._add_gradients(each))
+                    if self._replay is not None:
+                        scale = each.scale * self.optimizer.scale
+                        found.append(self._replay.add_gradients(each.batch, scale))
+                    else:
+                        batch = each.batch.to(self.optimizer.device)
+                        found.append(self._backward(each, self._losses[0](batch)))
             return self._total(found), count
         except (MemoryError, RuntimeError) as error:
             not_recorded = isinstance(error, NotRecorded)
@@ -151,7 +156,7 @@ class Updater:
             found = []
             for each in microbatches[number::parallel]:
                 with self._drawing(each):
-                    found.append(self._add_gradients(each, number))
+                    found.append(self._backward(each, self._losses[number](each.batch)))
             return found
 
         started = [self._pool.submit(compute, number) for number in range(parallel)]
@@ -162,12 +167,8 @@ class Updater:
             found += started.pop(0).result()
         return found
 
-    def _add_gradients(self, microbatch: Microbatch, replica: int = 0) -> dict[str, Tensor]:
+    def _backward(self, microbatch: Microbatch, loss: Loss) -> dict[str, Tensor]:
         """Add the gradients of a microbatch, and return the sums of its loss."""
-        if self._replay is not None:
-            scale = microbatch.scale * self.optimizer.scale
-            return self._replay.add_gradients(microbatch.batch, scale)
-        loss = self._losses[replica](microbatch.batch.to(self.optimizer.device))
         self.optimizer.backward(loss.sums["loss"] * microbatch.scale)
         return {
             name: microbatch.weight * value.detach().double() for name, value in loss.sums.items()
