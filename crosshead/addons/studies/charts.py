@@ -110,9 +110,9 @@ def draw(figure: Any, sheets: Sequence[Sheet]) -> None:
             axes.legend(fontsize=7)
         else:
             for name, row in sheet.rows.items():
-                names = [fill(name, 24)] * len(row[column])
+                names = [fill(name, 48 // len(sheets))] * len(row[column])
                 axes.plot(row[column], names, "o", color="C0", ms=4, alpha=0.8)
-            axes.margins(y=0.2)  # the first name stays below the title
+            axes.margins(y=0.6 / len(sheet.rows))  # the first name stays below the title
         for value, mark in ((sheet.level, axes.axhline), (sheet.at, axes.axvline)):
             if value is not None:
                 mark(value, color="gray", ls=":")
