@@ -39,6 +39,10 @@ _CLEARER = ("empty", "identical", "placeholder")
 _MANY = {"identical": 0.5, "exchanged": 0.05, "misaligned": MOST_MISALIGNED}
 """The share of pairs of a kind from which on the report begins with them."""
 
+_AT_ONCE = 250_000
+"""The largest number of pairs whose words are held in memory. More pairs are compared in parts of
+the text, each with a lexicon of its own."""
+
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
 
@@ -124,15 +128,24 @@ def check_pairs(
     check_kinds(skip)
     advance(0.0, "checking the form of each pair")
     found = _of_lines(sides) + empty_or_identical(*sides) + mark_up(*sides)
-    advance(0.11, "looking for other languages")
-    languages, notes = _in_other_languages(sides)
+    parts = len(sides[0]) // _AT_ONCE + 1
+    languages: list[Suspect] = []
+    notes: dict[str, str] = {}
+    for part in range(parts):
+        advance(0.11 + 0.2 * part / parts, "looking for other languages")
+        # Each part has pairs of the whole text, because a language may fill a stretch of it.
+        of_part, notes = _in_other_languages((sides[0][part::parts], sides[1][part::parts]))
+        languages += [each._replace(row=part + parts * each.row) for each in of_part]
     clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
     rows = _others(len(sides[0]), _rows(found, _EXPLAINED))
     notes |= _too_few("misaligned", rows, LEAST_ROWS, sides)
-    advance(0.31, "looking for misaligned pairs")
-    alignment = misaligned(*sides, rows)
-    found += alignment.suspects
+    misaligned_share, parts = 0.0, len(rows) // _AT_ONCE + 1
+    for part, some in enumerate(np.array_split(rows, parts)):
+        advance(0.31 + 0.52 * part / parts, "looking for misaligned pairs")
+        alignment = misaligned(*sides, some)
+        found += alignment.suspects
+        misaligned_share += alignment.share * len(some) / max(1, len(rows))
     advance(0.83, "comparing lengths and numbers")
     explained = _rows(found, (*_EXPLAINED, "misaligned"))
     rows = _others(len(sides[0]), explained)
@@ -149,7 +162,7 @@ def check_pairs(
     found += [each for each in repeated(sides, held, place, dropped) if each.row not in empty]
     advance(1.0, "checked")
     shares = {kind: len(_rows(found, (kind,))) / max(1, len(sides[0])) for kind in _MANY}
-    shares["misaligned"] = alignment.share
+    shares["misaligned"] = misaligned_share
     many = [kind for kind in _MANY if shares[kind] >= _MANY[kind] and kind not in skip]
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind not in skip]

@@ -27,8 +27,9 @@ from crosshead.text.parallel.word_aligner import (
 )
 from crosshead.text.scripts import split_lines
 
-MOST_LEARNED = 20_000
-"""The largest number of pairs that a lexicon is learned from."""
+MOST_LEARNED, _MOST_LINKS = 20_000, 8_000_000
+"""The largest number of pairs, and about the largest number of links, that a lexicon is learned
+from. Pairs of 20 words have 8 million links."""
 
 MOST_WORDS = 80
 """The largest number of words of a line that are compared; the rest of the line is ignored."""
@@ -36,7 +37,7 @@ MOST_WORDS = 80
 _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
 
-_LINKS = 2_000_000
+_LINKS = 1_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
 
 _LINES = 1_000
@@ -45,7 +46,7 @@ _LINES = 1_000
 _SEED = 1
 _FEATURES = 5
 _STEPS, _BINS = 10, 200
-_MANY_ROWS, _FOLDS, _FOLDS_OF_MANY = 10_000, 5, 2
+_MANY_ROWS, _FOLDS, _FOLDS_OF_MANY = 9_000, 5, 2
 _LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
 """The smallest and the largest share of misaligned pairs that is assumed."""
 
@@ -189,7 +190,9 @@ class PairOdds:
         self._lexicons = []
         for each in range(number):
             others = np.flatnonzero(fold != each)
-            chosen = others[:: len(others) // MOST_LEARNED + 1]
+            lengths = sides.source.lengths[left[others]].astype(np.int64)
+            links = int(lengths @ sides.target.lengths[right[others]])
+            chosen = others[:: max(len(others) // MOST_LEARNED, links // _MOST_LINKS) + 1]
             words = sides.source.some(left[chosen]), sides.target.some(right[chosen])
             self._lexicons.append(Lexicon(*words))
         random = []

@@ -5,9 +5,11 @@ except for at most one word. Each pair gets the sum of the hashes of its words, 
 the sum without it. Near-duplicates have one of these sums in common.
 """
 
+import contextlib
+import tempfile
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -24,7 +26,9 @@ _PAIRS = 1_000
 """The number of pairs that are hashed at a time."""
 
 _PART_BITS = 4
-"""Sums are compared in parts, by their first bits: sorting them all at once needs much memory."""
+"""Sums are stored and compared in parts, by their first bits: they take more memory than texts."""
+
+_SUM = np.dtype([("sum", np.uint64), ("row", np.int32)])
 
 
 class _Keys(NamedTuple):
@@ -36,10 +40,9 @@ class _Keys(NamedTuple):
     """The sum of the hashes of the source words, "N"."""
     counts: np.ndarray
     """The number of words of both sides, "N 2"."""
-    rows: np.ndarray
-    """The row of each sum in `sums`."""
     sums: np.ndarray
-    """The sums of the hashes of all words, and of all but one word, of pairs with enough words."""
+    """The sums of the hashes of all words, and of all but one word, of pairs with enough words, in
+    `_SUM`: each with its row."""
 
 
 def repeated(
@@ -65,10 +68,19 @@ def repeated(
     )
     origins = [f"{each.file}:{each.line}" for text in held for each in text.origins]
     pairs = list(zip(others[0] + source, others[1] + target, strict=True))
-    keys = [_keys(pairs[at : at + _PAIRS], at) for at in range(0, max(len(pairs), 1), _PAIRS)]
-    exact, sources, counts = map(np.concatenate, [*zip(*keys, strict=True)][:3])
+    keys = []
+    with contextlib.ExitStack() as opened:
+        parts = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(1 << _PART_BITS)]
+        for at in range(0, max(len(pairs), 1), _PAIRS):
+            *of_rows, sums = _keys(pairs[at : at + _PAIRS], at)
+            keys.append(of_rows)
+            part = sums["sum"] >> (64 - _PART_BITS)
+            for number, file in enumerate(parts):
+                file.write(sums[part == number].tobytes())
+        first_near = _first_near(len(pairs), parts)
+    exact, sources, counts = map(np.concatenate, zip(*keys, strict=True))
     _, firsts, text = np.unique(exact, return_index=True, return_inverse=True)
-    first_equal, first_near = firsts[text], _first_near(len(pairs), keys)
+    first_equal = firsts[text]
     held_sources = {
         int(sources[row]): row
         for row in np.flatnonzero(counts[: len(origins), 0] >= LEAST_SOURCE_WORDS).tolist()
@@ -114,18 +126,19 @@ def _keys(pairs: Sequence[Pair], first: int) -> _Keys:
     sums = np.concatenate([whole, whole[side // 2] - hashes])
     enough = lengths[rows] >= _LEAST_WORDS
     exact = np.array([pair_hash(pair) for pair in pairs], np.uint64)
-    return _Keys(exact, sides[::2], counts, (rows[enough] + first).astype(np.int32), sums[enough])
+    found = np.empty(int(enough.sum()), _SUM)
+    found["sum"], found["row"] = sums[enough], rows[enough] + first
+    return _Keys(exact, sides[::2], counts, found)
 
 
-def _first_near(count: int, keys: Sequence[_Keys]) -> np.ndarray:
+def _first_near(count: int, parts: Sequence[IO[bytes]]) -> np.ndarray:
     """Return for each pair the first near-duplicate, or the pair itself."""
     nearest = np.arange(count)
-    for part in range(1 << _PART_BITS):
-        chosen = [np.flatnonzero(each.sums >> (64 - _PART_BITS) == part) for each in keys]
-        row = np.concatenate([each.rows[its] for each, its in zip(keys, chosen, strict=True)])
-        key = np.concatenate([each.sums[its] for each, its in zip(keys, chosen, strict=True)])
-        order = np.argsort(key)
-        row, key = row[order], key[order]
+    for file in parts:
+        file.seek(0)
+        found = np.frombuffer(file.read(), _SUM)
+        order = np.argsort(found["sum"])
+        row, key = found["row"][order], found["sum"][order]
         begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
         first = np.repeat(np.minimum.reduceat(row, begins), np.diff(np.append(begins, len(key))))
         later = first < row

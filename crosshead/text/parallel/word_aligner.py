@@ -145,7 +145,7 @@ def learn(
 MOST_LINKS = 16_000_000
 """The largest number of links, pairs of tokens of a row, that translations are learned from."""
 
-FEW_LINKS = 2_000_000
+FEW_LINKS = 1_000_000
 """The largest number of links that the precision of positions is learned from."""
 
 MOST_OF_A_ROW = 250_000

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from crosshead.addons.checks import check
 from crosshead.addons.checks.check import REPEATS, DataReport, check_kinds, check_pairs
 from crosshead.addons.checks.suspects import KINDS
 from crosshead.errors import DataError
@@ -184,3 +185,17 @@ def test_an_empty_text_has_no_suspects() -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(DataError, match="unknown kind of pairs 'typo'; expected some of empty, "):
         check_kinds(["empty", "typo"])
+
+
+def test_a_text_is_checked_in_parts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    (source, target), (_, other) = (
+        pairs(4 * ROWS, ("source", name)) for name in ("target", "other")
+    )
+    target[100:160] = target[101:161]
+    target[-40:] = other[-40:]
+    whole = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    monkeypatch.setattr(check, "_AT_ONCE", 2 * ROWS)
+    parts = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    assert whole.counts()["misaligned"] >= 50 and whole.counts()["language"] >= 38
+    found, again = ({(each.row, each.kind) for each in of.suspects} for of in (whole, parts))
+    assert len(found ^ again) < 0.1 * len(found)
