@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
@@ -272,14 +271,16 @@ def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path
     begun = any(name.endswith(".step") for name in state)  # there are none before its first step
     expected = {**optimizer.scaling(), **optimizer.averages_by_key()}
     for name, master in optimizer.masters.items() if begun else ():
-        for key in ("step", "exp_avg", "exp_avg_sq"):
-            expected[f"{name}.{key}"] = torch.zeros(()) if key == "step" else master
+        for key, tensor in optimizer.adam.first_state(master).items():
+            expected[f"{name}.{key}"] = tensor
     if state.keys() != expected.keys():
         raise DamagedCheckpoint(path, "its tensors are not those that the optimiser keeps")
     for name, tensor in expected.items():
         if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
             found = f"{tuple(state[name].shape)} in {state[name].dtype}"
-            raise DamagedCheckpoint(path, f"{name} has shape {found}, which Adam does not keep")
+            raise DamagedCheckpoint(
+                path, f"{name} has shape {found}, which the optimiser does not keep"
+            )
 
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

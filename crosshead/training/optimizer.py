@@ -1,4 +1,4 @@
-"""Adam on float32 (or float64) weights, even if the model computes in lower precision."""
+"""Adam and Muon on float32 (or float64) weights, even if the model computes in lower precision."""
 
 from collections.abc import Mapping, Sequence
 
@@ -68,18 +68,96 @@ class Adam:
                 maximize=False,
             )
 
+    def first_state(self, weights: Tensor) -> dict[str, Tensor]:
+        """Return a new state of a tensor, zeros: the number of updates and both moments."""
+        moments = {name: torch.zeros_like(weights) for name in ("exp_avg", "exp_avg_sq")}
+        return {"step": torch.zeros((), device=weights.device), **moments}
+
     def _state_of(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the state of a tensor: both moments and the number of updates, first zeros."""
-        state = self.state.setdefault(weights, {})
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=weights.device)
-            for key in ("exp_avg", "exp_avg_sq"):
-                state[key] = torch.zeros_like(weights, memory_format=torch.preserve_format)
-        return state
+        if not self.state.get(weights):
+            self.state[weights] = self.first_state(weights)
+        return self.state[weights]
+
+
+MOMENTUM, STEPS, RATE = 0.95, 5, 0.4
+"""Muon's momentum, its steps of Newton and Schulz, and its rate beside Adam's: RATE times the root
+of the longer side of a matrix. With 0.2 the weights change as much as with Adam (Liu et al. 2025);
+0.4 was better (docs/regularisation.md)."""
+
+
+class Muon(Adam):
+    """Muon for some matrices: momentum whose singular values are set to about 1; Adam for the rest.
+
+    Each matrix is changed by the learning rate times `RATE` times the root of its longer side. The
+    matrices of one shape are computed together. A kernel of a convolution is read as a matrix with
+    a row for each output. The first group of tensors has the matrices, and `dtype` is the type of
+    their products; float16 would overflow and becomes float32.
+
+    Reference:
+        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks";
+        Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Sequence[Tensor], float]],
+        betas: tuple[float, float],
+        eps: float,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__(groups[1:], betas, eps)
+        self.matrices, self.decay = groups[0]
+        self.dtype = torch.float32 if dtype == torch.float16 else dtype
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        """Change the weights by their gradients."""
+        super().step(learning_rate)
+        alike: dict[torch.Size, list[Tensor]] = {}
+        for each in self.matrices:
+            alike.setdefault(each.shape, []).append(each)
+        for shape, matrices in alike.items():
+            ahead = torch.stack([self._ahead(each).flatten(1).to(self.dtype) for each in matrices])
+            rate = learning_rate * RATE * max(ahead.shape[1:]) ** 0.5
+            for each, change in zip(matrices, orthogonal(ahead), strict=True):
+                each.mul_(1 - learning_rate * self.decay)
+                each.sub_(shard_like(each, rate * change.view(shape).to(each.dtype)))
+
+    def first_state(self, weights: Tensor) -> dict[str, Tensor]:
+        """Return a new state of a tensor; a matrix has its momentum in place of both moments."""
+        state = super().first_state(weights)
+        if not any(weights is each for each in self.matrices):
+            return state
+        return {"step": state["step"], "momentum": state["exp_avg"]}
+
+    def _ahead(self, weights: Tensor) -> Tensor:
+        """Move the momentum of a matrix, and return that of Nesterov, which is a step ahead."""
+        assert weights.grad is not None
+        state = self._state_of(weights)
+        state["step"] += 1
+        momentum = state["momentum"].lerp_(weights.grad, 1 - MOMENTUM)
+        return full_tensor(weights.grad.lerp(momentum, MOMENTUM))
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Return matrices, "N R C", with the same singular vectors and singular values of about 1.
+
+    The values are from about 0.7 to 1.2; those that are far below the norm stay smaller.
+
+    Reference:
+        Jordan et al. 2024 (five steps of Newton and Schulz with a polynomial of degree 5).
+    """
+    x: Tensor = matrices / (torch.linalg.matrix_norm(matrices, keepdim=True) + 1e-7)
+    is_tall = x.size(1) > x.size(2)
+    x = x.mT if is_tall else x
+    for _ in range(STEPS):
+        square = x @ x.mT
+        x = 3.4445 * x + (2.0315 * square @ square - 4.775 * square) @ x
+    return x.mT if is_tall else x
 
 
 class Optimizer:
-    """Adam with float32 master weights, decoupled weight decay and loss scaling.
+    """Adam, or Muon, with float32 master weights, decoupled weight decay and loss scaling.
 
     For a model in bfloat16 the optimiser keeps float32 master weights, because an update is often
     too small to add to a bfloat16 weight. A model in float32 or float64 is its own master.
@@ -113,15 +191,19 @@ class Optimizer:
         self.scale = FIRST_SCALE if narrow else 1.0
         self._finite_in_a_row = 0
         matrices = decaying(model)
-        rest = [name for name in self.masters if name not in set(matrices)]
-        self.adam = Adam(
-            [
-                ([self.masters[name] for name in names], decay)
-                for names, decay in ((matrices, config.weight_decay), (rest, 0.0))
-            ],
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_eps,
+        inner = [name for name in matrices if not name.startswith("projection.")]
+        rest = [name for name in self.masters if name not in matrices]
+        by_muon = inner if config.optimizer == "muon" else []
+        parts = (
+            (by_muon, config.weight_decay),
+            ([name for name in matrices if name not in by_muon], config.weight_decay),
+            (rest, 0.0),
         )
+        groups = [([self.masters[name] for name in names], decay) for names, decay in parts]
+        betas = config.adam_beta1, config.adam_beta2
+        self.adam = Adam(groups, betas, config.adam_eps)
+        if by_muon:
+            self.adam = Muon(groups, betas, config.adam_eps, self.parameters[by_muon[0]].dtype)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss to the gradients accumulated so far."""

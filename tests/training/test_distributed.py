@@ -75,7 +75,7 @@ def trained(world, how, microbatches, dropout, updates, place):
     config = TrainConfig(
         max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, weight_decay=0.5,
         sharded=how == SHARDED, ema=0.8, consistency="simcut" if dropout else "none",
-        guided_alignment=0.4 if dropout else 0.0,
+        guided_alignment=0.4 if dropout else 0.0, optimizer="muon" if dropout else "adam",
     )
     epoch = guided if dropout else pairs
     if config.sharded:

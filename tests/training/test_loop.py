@@ -142,7 +142,7 @@ RESUMED: list[tuple[int, dict[str, Any], torch.dtype]] = [
     (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
     (14, {}, torch.float32),  # at the very end
     (3, {"weight_decay": 0.5}, torch.float32),
-    (3, {"ema": 0.8}, torch.bfloat16),
+    (3, {"ema": 0.8, "optimizer": "muon"}, torch.bfloat16),
     (6, {"consistency": "r-drop", "ema": 0.8}, torch.float32),
     (3, {"consistency": "simcut", "word_dropout": 0.2}, torch.float32),
     (3, {"schedule": "constant", "cooldown": 0.8}, torch.float32),

@@ -11,7 +11,14 @@ from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import task_of
-from crosshead.training.optimizer import FIRST_SCALE, Adam, Optimizer, decaying
+from crosshead.training.optimizer import (
+    FIRST_SCALE,
+    Adam,
+    Muon,
+    Optimizer,
+    decaying,
+    orthogonal,
+)
 
 UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)
 RATES = [0.01, 0.02, 0.005, 0.01]
@@ -113,6 +120,54 @@ def test_gradients_that_are_not_finite_decay_nothing() -> None:
     give_gradients(model, 0, scale=float("nan"))
     assert optimizer.step(0.01) is None
     assert_equal(optimizer.weights(), weights)
+
+
+MUON = UNCLIPPED.model_copy(update={"optimizer": "muon", "weight_decay": 0.3})
+
+
+def test_muon_is_pytorchs_muon_for_matrices_and_adam_for_the_rest() -> None:
+    torch.manual_seed(0)
+    model = nn.ModuleDict(
+        {"a": nn.Linear(24, 40), "b": nn.Linear(24, 40), "word": nn.Embedding(5, 6)}
+    )
+    reference = {name: each.detach().clone() for name, each in model.named_parameters()}
+    matrices, rest = ["a.weight", "b.weight"], ["a.bias", "b.bias", "word.weight"]
+    muon = torch.optim.Muon(
+        [reference[name] for name in matrices], weight_decay=0.15, adjust_lr_fn="match_rms_adamw"
+    )
+    adam = torch.optim.Adam([reference[name] for name in rest], betas=(0.9, 0.98), eps=1e-9)
+    optimizer = Optimizer(model, MUON)
+    for seed, rate in enumerate(RATES):
+        give_gradients(model, seed)
+        for name, parameter in model.named_parameters():
+            reference[name].grad = parameter.grad.clone()
+        optimizer.step(rate)
+        muon.param_groups[0]["lr"] = 2 * rate  # RATE is twice that of `match_rms_adamw`
+        adam.param_groups[0]["lr"] = rate
+        muon.step()
+        adam.step()
+    for name in rest:
+        torch.testing.assert_close(optimizer.weights()[name], reference[name])
+    for name in matrices:  # PyTorch computes in bfloat16
+        torch.testing.assert_close(optimizer.weights()[name], reference[name], rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64)], ids=str)
+def test_muon_sets_all_singular_values_to_about_one(shape: tuple[int, int]) -> None:
+    found = orthogonal(torch.randn(3, *shape, generator=torch.Generator().manual_seed(1)))
+    values = torch.linalg.svdvals(found)
+    assert values.min() > 0.6 and values.max() < 1.3
+
+
+@pytest.mark.parametrize("architecture", PRESETS)
+def test_muon_leaves_embeddings_and_the_output_projection_to_adam(architecture: str) -> None:
+    model = of_preset(architecture)
+    optimizer = Optimizer(model, MUON)
+    assert isinstance(optimizer.adam, Muon)
+    names = {id(each): name for name, each in optimizer.masters.items()}
+    found = {names[id(each)] for each in optimizer.adam.matrices}
+    assert found <= set(decaying(model))
+    assert not any(name.startswith(("projection.", "embedding")) for name in found)
 
 
 def of_preset(architecture: str, *settings: str) -> nn.Module:
