@@ -8,6 +8,7 @@ Shifted pairs teach the lexicon wrong translations. So if stretches are shifted,
 whole, the lexicon is learned again from the repaired pairs, and all pairs are scored again.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -190,16 +191,17 @@ def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     inside = (1 - _STAY) * (1 - alone), (1 - _STAY) * alone, _STAY
     # Transitions do not depend on whether a row outside of stretches is aligned.
     likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
-    forward, (out, in_stretch) = [], (1.0, 0.0)
+    forward, (out, in_stretch) = array("d"), (1.0, 0.0)
     for each in likelihood:
         a, b, c = (out * p + in_stretch * q for p, q in zip(outside, inside, strict=True))
         total = a + (b + c) * each
-        forward.append((a / total, b * each / total, c * each / total))
+        forward.extend((a / total, b * each / total, c * each / total))
         out, in_stretch = (a + b * each) / total, c * each / total
     probability = np.empty(len(likelihood))
     out = in_stretch = 1.0  # the likelihood of all later rows, by the state of this row
-    for place, each in reversed([*enumerate(likelihood)]):
-        a, b, c = forward[place]
+    for place in reversed(range(len(likelihood))):
+        each = likelihood[place]
+        a, b, c = forward[3 * place : 3 * place + 3]
         probability[place] = 1 - a * out / ((a + b) * out + c * in_stretch)
         later = out, out * each, in_stretch * each
         before = [sum(p * q for p, q in zip(row, later, strict=True)) for row in (outside, inside)]

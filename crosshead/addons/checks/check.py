@@ -39,9 +39,8 @@ _CLEARER = ("empty", "identical", "placeholder")
 _MANY = {"identical": 0.5, "exchanged": 0.05, "misaligned": MOST_MISALIGNED}
 """The share of pairs of a kind from which on the report begins with them."""
 
-_AT_ONCE = 250_000
-"""The largest number of pairs whose words are held in memory. More pairs are compared in parts of
-the text, each with a lexicon of its own."""
+_AT_ONCE, _SEED = 250_000, 1
+"""The number of pairs whose languages are compared at a time, and the seed that draws them."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -128,24 +127,24 @@ def check_pairs(
     check_kinds(skip)
     advance(0.0, "checking the form of each pair")
     found = _of_lines(sides) + empty_or_identical(*sides) + mark_up(*sides)
-    parts = len(sides[0]) // _AT_ONCE + 1
+    shuffled = np.random.default_rng(_SEED).permutation(len(sides[0]))
+    parts = np.array_split(shuffled, len(shuffled) // _AT_ONCE + 1)
     languages: list[Suspect] = []
     notes: dict[str, str] = {}
-    for part in range(parts):
-        advance(0.11 + 0.2 * part / parts, "looking for other languages")
-        # Each part has pairs of the whole text, because a language may fill a stretch of it.
-        of_part, notes = _in_other_languages((sides[0][part::parts], sides[1][part::parts]))
-        languages += [each._replace(row=part + parts * each.row) for each in of_part]
+    for number, part in enumerate(parts):
+        advance(0.11 + 0.2 * number / len(parts), "looking for other languages")
+        chosen = np.sort(part).tolist()
+        source, target = ([side[row] for row in chosen] for side in sides)
+        of_part, why = _in_other_languages((source, target))
+        languages += [each._replace(row=chosen[each.row]) for each in of_part]
+        notes |= why
     clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
     rows = _others(len(sides[0]), _rows(found, _EXPLAINED))
     notes |= _too_few("misaligned", rows, LEAST_ROWS, sides)
-    misaligned_share, parts = 0.0, len(rows) // _AT_ONCE + 1
-    for part, some in enumerate(np.array_split(rows, parts)):
-        advance(0.31 + 0.52 * part / parts, "looking for misaligned pairs")
-        alignment = misaligned(*sides, some)
-        found += alignment.suspects
-        misaligned_share += alignment.share * len(some) / max(1, len(rows))
+    advance(0.31, "looking for misaligned pairs")
+    alignment = misaligned(*sides, rows)
+    found += alignment.suspects
     advance(0.83, "comparing lengths and numbers")
     explained = _rows(found, (*_EXPLAINED, "misaligned"))
     rows = _others(len(sides[0]), explained)
@@ -162,7 +161,7 @@ def check_pairs(
     found += [each for each in repeated(sides, held, place, dropped) if each.row not in empty]
     advance(1.0, "checked")
     shares = {kind: len(_rows(found, (kind,))) / max(1, len(sides[0])) for kind in _MANY}
-    shares["misaligned"] = misaligned_share
+    shares["misaligned"] = alignment.share
     many = [kind for kind in _MANY if shares[kind] >= _MANY[kind] and kind not in skip]
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind not in skip]

@@ -9,11 +9,13 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
+from crosshead.system.files import explain_os_errors
 from crosshead.text.parallel.examples import scrambled
 from crosshead.text.parallel.pairs import Pair, ParallelText, Sides, comparable, pair_hash
 from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_lines
@@ -27,6 +29,9 @@ _PAIRS = 1_000
 
 _PART_BITS = 4
 """Sums are stored and compared in parts, by their first bits: they take more memory than texts."""
+
+_SPOOLED = 4_000_000
+"""The bytes of a part from which it is stored on disk."""
 
 _SUM = np.dtype([("sum", np.uint64), ("row", np.int32)])
 
@@ -70,7 +75,11 @@ def repeated(
     pairs = list(zip(others[0] + source, others[1] + target, strict=True))
     keys = []
     with contextlib.ExitStack() as opened:
-        parts = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(1 << _PART_BITS)]
+        opened.enter_context(explain_os_errors(Path("TMPDIR")))
+        parts = [
+            opened.enter_context(tempfile.SpooledTemporaryFile(_SPOOLED))
+            for _ in range(1 << _PART_BITS)
+        ]
         for at in range(0, max(len(pairs), 1), _PAIRS):
             *of_rows, sums = _keys(pairs[at : at + _PAIRS], at)
             keys.append(of_rows)
