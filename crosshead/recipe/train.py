@@ -74,9 +74,9 @@ class TrainConfig(Config):
     than expected. 0 sets no such limit. `paper` has none, because its warm-up sets its peak."""
 
     optimizer: Literal["adam", "muon"] = "adam"
-    """`muon` changes the matrices inside the model by their momentum with all singular values made
-    equal (Jordan et al. 2024); embeddings, norms, biases, positions and the output projection keep
-    Adam. A model learns in fewer updates, and an update takes longer."""
+    """`muon` changes the linear maps inside of layers by their momentum with all singular values
+    made equal (Jordan et al. 2024); embeddings, the output projection and all else keep Adam. A
+    model learns in fewer updates, and an update takes longer."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of the first moment of Adam (section 5.3)."""

@@ -56,6 +56,9 @@ difference was clear in 40 (docs/results.md). Its bound of 30 epochs lies betwee
 bounds of the first three sizes were chosen without a measurement.
 """
 
+WIDTH_OF_MUON = 128
+"""The width at which models train with Muon (docs/results.md). Other widths are not measured."""
+
 LONGEST_UNASKED = 3600.0
 """The largest expected number of seconds of a run with `least_epochs`, if no minutes are stated.
 Validation may end the run later (see `LONGEST`)."""
@@ -255,7 +258,10 @@ def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
         train["learning_rate"] = size.learning_rate
     if not _has_stated_shape(recipe):
         train["consistency"] = size.consistency
-    return _filled(recipe, {"model": _shape(size), "train": train})
+    recipe = _filled(recipe, {"model": _shape(size), "train": train})
+    assert isinstance(recipe.model, TransformerConfig)
+    optimizer = "muon" if recipe.model.d_model == WIDTH_OF_MUON else "adam"
+    return _filled(recipe, {"train": {"optimizer": optimizer}})
 
 
 def _shape(size: Size) -> dict[str, int]:

@@ -9,7 +9,9 @@ from torch.optim.adamw import adamw
 
 from crosshead.attention.relative import ShawKeys, ShawValues, T5Buckets, TransformerXLScore
 from crosshead.attention.scores import Cosine
+from crosshead.errors import ConfigError
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
+from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.distributed import full_tensor, gather, shard_like
 
@@ -81,17 +83,16 @@ class Adam:
 
 MOMENTUM, STEPS, RATE = 0.95, 5, 0.4
 """Muon's momentum, its steps of Newton and Schulz, and its rate beside Adam's: RATE times the root
-of the longer side of a matrix. With 0.2 the weights change as much as with Adam (Liu et al. 2025);
-0.4 was better (docs/regularisation.md)."""
+of the longer side of a matrix. With 0.2 the weights change as much as with Adam (Liu et al. 2025).
+What 0.4 gains is measured (docs/results.md)."""
 
 
 class Muon(Adam):
     """Muon for some matrices: momentum whose singular values are set to about 1; Adam for the rest.
 
     Each matrix is changed by the learning rate times `RATE` times the root of its longer side. The
-    matrices of one shape are computed together. A kernel of a convolution is read as a matrix with
-    a row for each output. The first group of tensors has the matrices, and `dtype` is the type of
-    their products; float16 would overflow and becomes float32.
+    matrices of one shape are computed together. The first group of tensors has the matrices, and
+    `dtype` is the type of their products; float16 would overflow and becomes float32.
 
     Reference:
         Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks";
@@ -116,12 +117,12 @@ class Muon(Adam):
         alike: dict[torch.Size, list[Tensor]] = {}
         for each in self.matrices:
             alike.setdefault(each.shape, []).append(each)
-        for shape, matrices in alike.items():
-            ahead = torch.stack([self._ahead(each).flatten(1).to(self.dtype) for each in matrices])
+        for matrices in alike.values():
+            ahead = torch.stack([self._ahead(each).to(self.dtype) for each in matrices])
             rate = learning_rate * RATE * max(ahead.shape[1:]) ** 0.5
             for each, change in zip(matrices, orthogonal(ahead), strict=True):
                 each.mul_(1 - learning_rate * self.decay)
-                each.sub_(shard_like(each, rate * change.view(shape).to(each.dtype)))
+                each.sub_(shard_like(each, rate * change.to(each.dtype)))
 
     def first_state(self, weights: Tensor) -> dict[str, Tensor]:
         """Return a new state of a tensor; a matrix has its momentum in place of both moments."""
@@ -147,12 +148,13 @@ def orthogonal(matrices: Tensor) -> Tensor:
     Reference:
         Jordan et al. 2024 (five steps of Newton and Schulz with a polynomial of degree 5).
     """
-    x: Tensor = matrices / (torch.linalg.matrix_norm(matrices, keepdim=True) + 1e-7)
-    is_tall = x.size(1) > x.size(2)
-    x = x.mT if is_tall else x
+    is_tall = matrices.size(1) > matrices.size(2)
+    x = (matrices.mT if is_tall else matrices).contiguous()
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(STEPS):
         square = x @ x.mT
-        x = 3.4445 * x + (2.0315 * square @ square - 4.775 * square) @ x
+        square = torch.baddbmm(square, square, square, beta=-4.775, alpha=2.0315)
+        x = torch.baddbmm(x, square, x, beta=3.4445)
     return x.mT if is_tall else x
 
 
@@ -191,9 +193,10 @@ class Optimizer:
         self.scale = FIRST_SCALE if narrow else 1.0
         self._finite_in_a_row = 0
         matrices = decaying(model)
-        inner = [name for name in matrices if not name.startswith("projection.")]
+        by_muon = inner_matrices(model) if config.optimizer == "muon" else []
+        if config.optimizer == "muon" and not by_muon:
+            raise ConfigError("train.optimizer: muon is for models with linear maps in layers")
         rest = [name for name in self.masters if name not in matrices]
-        by_muon = inner if config.optimizer == "muon" else []
         parts = (
             (by_muon, config.weight_decay),
             ([name for name in matrices if name not in by_muon], config.weight_decay),
@@ -380,6 +383,21 @@ def decaying(model: nn.Module) -> list[str]:
         for name, parameter in model.named_parameters()
         if parameter.ndim > 1 and id(parameter) not in kept
     ]
+
+
+def inner_matrices(model: nn.Module) -> list[str]:
+    """Return the names of the matrices that Muon applies to: linear maps inside of layers.
+
+    Embeddings and the first and the last map of a model are outside of its layers.
+    """
+    layers = model.layers() if isinstance(model, Model) else ()
+    inside = {
+        id(module.weight)
+        for layer in layers
+        for module in layer.modules()
+        if isinstance(module, nn.Linear)
+    }
+    return [name for name, parameter in model.named_parameters() if id(parameter) in inside]
 
 
 def _converted(tensors: list[Tensor], like: list[Tensor]) -> list[Tensor]:

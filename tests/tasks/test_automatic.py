@@ -142,6 +142,12 @@ def test_a_stated_schedule_has_the_rate_of_the_width(schedule: str) -> None:
         assert settled(2000, *stated, minutes=5).train.learning_rate == rate
 
 
+def test_width_128_trains_with_muon() -> None:
+    """For other widths it is not measured."""
+    for width, optimizer in ((64, "adam"), (128, "muon"), (160, "adam"), (256, "adam")):
+        assert settled(2000, f"model.d_model={width}").train.optimizer == optimizer
+
+
 def test_few_checkpoints_are_no_mistake_because_nothing_is_averaged() -> None:
     train = settled(300, "train.keep_last=2").train
     assert (train.keep_last, train.average) == (2, 0)
@@ -379,6 +385,7 @@ STATED = {
     "train.valid_every": 11, "train.max_epochs": 4, "train.cooldown": 0.3, "train.patience": 3,
     "train.average": 2, "train.max_updates": 99, "train.schedule": "paper", "train.seed": 5,
     "tokenizer.vocab_size": 777, "decode.beam": 2, "train.guided_alignment": 1.5,
+    "train.optimizer": "adam",
 }  # fmt: skip
 
 

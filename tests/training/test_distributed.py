@@ -472,19 +472,19 @@ READING = """
 import json, sys
 from pathlib import Path
 from crosshead.errors import UserError
-from crosshead.training import setup
+from crosshead.training import new
 from crosshead.recipe.compose import compose
 from crosshead.training.run import train
 import os
 given = json.loads(sys.argv[1])
 rank = int(os.environ["RANK"])
 if rank and given["other"]:  # what another machine has under the same names
-    stored = setup.stored_recipe
+    stored = new.stored_recipe
     def renamed(out):
         recipe = stored(out)
         data = recipe.data.renamed(given["other"])
         return recipe.model_copy(update={"data": data})
-    setup.stored_recipe = renamed
+    new.stored_recipe = renamed
 recipe = compose(flags={"data": given["data"]}, assignments=given["settings"])
 try:
     ended = train(recipe, Path(given["out"]), should_stop=lambda: rank == given["stopped"])

@@ -1,5 +1,6 @@
 import copy
 import math
+import re
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from crosshead.errors import ConfigError
+from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
@@ -14,9 +17,9 @@ from crosshead.tasks.registry import task_of
 from crosshead.training.optimizer import (
     FIRST_SCALE,
     Adam,
-    Muon,
     Optimizer,
     decaying,
+    inner_matrices,
     orthogonal,
 )
 
@@ -127,14 +130,14 @@ MUON = UNCLIPPED.model_copy(update={"optimizer": "muon", "weight_decay": 0.3})
 
 def test_muon_is_pytorchs_muon_for_matrices_and_adam_for_the_rest() -> None:
     torch.manual_seed(0)
-    model = nn.ModuleDict(
-        {"a": nn.Linear(24, 40), "b": nn.Linear(24, 40), "word": nn.Embedding(5, 6)}
-    )
+    model = Transformer(TransformerConfig(d_model=16, d_ff=40, heads=2), 9, 9)
     reference = {name: each.detach().clone() for name, each in model.named_parameters()}
-    matrices, rest = ["a.weight", "b.weight"], ["a.bias", "b.bias", "word.weight"]
+    matrices = inner_matrices(model)
+    assert len(matrices) == 6 * 5 + 6 * 8
     muon = torch.optim.Muon(
         [reference[name] for name in matrices], weight_decay=0.15, adjust_lr_fn="match_rms_adamw"
     )
+    rest = [name for name in reference if name not in matrices]
     adam = torch.optim.Adam([reference[name] for name in rest], betas=(0.9, 0.98), eps=1e-9)
     optimizer = Optimizer(model, MUON)
     for seed, rate in enumerate(RATES):
@@ -160,14 +163,16 @@ def test_muon_sets_all_singular_values_to_about_one(shape: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("architecture", PRESETS)
-def test_muon_leaves_embeddings_and_the_output_projection_to_adam(architecture: str) -> None:
+def test_muon_changes_linear_maps_inside_of_layers(architecture: str) -> None:
     model = of_preset(architecture)
-    optimizer = Optimizer(model, MUON)
-    assert isinstance(optimizer.adam, Muon)
-    names = {id(each): name for name, each in optimizer.masters.items()}
-    found = {names[id(each)] for each in optimizer.adam.matrices}
-    assert found <= set(decaying(model))
-    assert not any(name.startswith(("projection.", "embedding")) for name in found)
+    found, shapes = inner_matrices(model), dict(model.named_parameters())
+    assert set(found) <= set(decaying(model))
+    assert all(shapes[name].ndim == 2 and re.search(r"\.\d+\.", name) for name in found)
+    without = {"recurrent", "convolutional", "dlinear", "series-recurrent", "convnet"}
+    assert (architecture in without) == (not found)
+    if not found:
+        with pytest.raises(ConfigError, match="muon"):
+            Optimizer(model, MUON)
 
 
 def of_preset(architecture: str, *settings: str) -> nn.Module:
