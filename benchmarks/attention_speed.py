@@ -4,7 +4,8 @@
 
 Both forms compute the same inputs in turns, in one process, in float32. The report, in Markdown,
 has the ratio of the times for each kind of mask, forwards alone and with the pass backwards.
-`attend` takes the fused form from `FUSED_FROM` keys on, and from `MASKED_FUSED_FROM` with a mask.
+`attend` takes the fused form from `FUSED_FROM` keys on, from `MASKED_FUSED_FROM` with a mask, and
+for `FEW_QUERIES`.
 """
 
 import argparse
@@ -21,7 +22,12 @@ from crosshead.attention.attend import Backend, attend, explicit, sdpa
 POSITIONS = 4096
 """Positions of a batch: a longer sequence has fewer rows."""
 
-LENGTHS = (1, 16, 32, 48, 64, 128, 256)
+STEPS = ((4, 1, 4), (4, 1, 16), (16, 1, 16), (64, 1, 16), (256, 1, 16), (160, 1, 64))
+"""Rows, queries and keys of steps of decoding."""
+
+LENGTHS = (16, 32, 48, 64, 128, 256)
+"""Queries and keys of whole sequences."""
+
 SHAPES = ((8, 16), (4, 32), (4, 64))
 """Heads, and the width of each."""
 
@@ -49,14 +55,10 @@ def seconds(inputs: list[Tensor], mask: Tensor | None, backend: Backend, trainin
 
 
 def ratios(
-    shape: tuple[int, int], length: int, kind: str, training: bool, rounds: int
+    shape: tuple[int, int], case: tuple[int, int, int], kind: str, training: bool, rounds: int
 ) -> list[float]:
-    """The time of the equation over that of the fused form, round by round.
-
-    A length of 1 is a step of decoding: one query for each of 160 rows, and 64 keys.
-    """
-    (heads, width), queries = shape, length
-    rows, keys = (160, 64) if length == 1 else (POSITIONS // length, length)
+    """The time of the equation over that of the fused form, round by round."""
+    (heads, width), (rows, queries, keys) = shape, case
     inputs = [
         torch.randn(rows, n, heads, width).transpose(1, 2).requires_grad_(training)
         for n in (queries, keys, keys)
@@ -77,15 +79,17 @@ def main(rounds: int, threads: int) -> None:
     print(machine(), flush=True)
     torch.set_num_threads(threads)
     print(f"{threads} threads, {POSITIONS:,} positions a batch, {rounds} rounds: median (range)\n")
-    header = ["heads x width", "queries", "mask", "forwards", "with the pass backwards"]
+    header = ["heads x width", "rows x queries", "keys", "mask", "forwards", "and backwards"]
     rows = []
-    for shape, length, kind in product(SHAPES, LENGTHS, MASKS):
+    cases = [*STEPS, *((POSITIONS // length, length, length) for length in LENGTHS)]
+    for shape, case, kind in product(SHAPES, cases, MASKS):
         cells = []
         for training in (False, True):
-            found = ratios(shape, length, kind, training, rounds)
+            found = ratios(shape, case, kind, training, rounds)
             middle = statistics.median(found)
             cells.append(f"{middle:.2f} ({min(found):.2f}–{max(found):.2f})")
-        rows.append([f"{shape[0]} x {shape[1]}", str(length), kind, *cells])
+        sizes = (f"{shape[0]} x {shape[1]}", f"{case[0]} x {case[1]}", str(case[2]))
+        rows.append([*sizes, kind, *cells])
     print(table(header, rows))
 
 

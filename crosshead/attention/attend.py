@@ -30,6 +30,9 @@ FEW_KEYS = 16
 FUSED_FROM, MASKED_FUSED_FROM = 32, 64
 """The numbers of keys, without and with a mask, from which `sdpa` is the faster one on a CPU."""
 
+FEW_QUERIES = 256
+"""The number of queries of all heads and rows up to which `sdpa` is the faster one for any keys."""
+
 Combine = Callable[[Tensor, Tensor, RelativeOffset], Tensor]
 """A function of weights `B H Q K`, values `B H K E` and their distances that returns the outputs `B
 H Q E`."""
@@ -107,7 +110,7 @@ def attend(
         observe: Function that receives the weights as a matrix "B H Q K", before dropout.
         backend: The function that computes attention. The default is `sdpa` if it can compute this
             attention and is the faster one (`is_faster_fused`): on a GPU always, on a CPU from 32
-            keys on, or 64 with a mask. Otherwise it is `explicit`.
+            keys on, or 64 with a mask, and for few queries. Otherwise it is `explicit`.
 
     Returns:
         Outputs, "B H Q Ev". A query without any allowed key gets zeros and passes no gradient; a
@@ -303,12 +306,14 @@ def is_faster_fused(
 ) -> bool:
     """Return whether `sdpa` is expected to be faster than `explicit`.
 
-    On a CPU it is from `FUSED_FROM` keys on, in float32 (benchmarks/attention_speed.py). Dropout of
-    the weights is slower in `sdpa` there. Other types were not compared.
+    On a CPU it is from `FUSED_FROM` keys on or up to `FEW_QUERIES`, in float32
+    (benchmarks/attention_speed.py). Dropout of the weights is slower in `sdpa` there. Other types
+    were not compared.
     """
     if query.device.type != "cpu":
         return True
     enough = FUSED_FROM if mask is None else MASKED_FUSED_FROM
+    enough = 0 if math.prod(query.shape[:-1]) <= FEW_QUERIES else enough
     return key.shape[2] >= enough and query.dtype == torch.float32 and not dropout
 
 

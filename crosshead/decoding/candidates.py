@@ -25,6 +25,8 @@ from crosshead.errors import BundleError
 
 CHUNK = 64
 """The number of values in a chunk of the two-stage top-k."""
+FEW_VALUES = 32_768
+"""The number of values up to which the top-k in one stage is the faster one."""
 BLOCK = 128
 """The number of rows whose logits are in memory at a time on a CPU."""
 
@@ -180,7 +182,7 @@ def top_values(
     """
     rows, width = values.shape
     chunks = width // CHUNK
-    if 2 * count >= chunks:
+    if 2 * count >= chunks or values.numel() <= FEW_VALUES:
         return values.topk(min(count, width))
     whole = chunks * CHUNK
     maxima = values[:, :whole].unflatten(1, (chunks, CHUNK)).amax(-1)

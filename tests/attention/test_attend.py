@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from crosshead.attention import attend as attend_module
 from crosshead.attention.attend import (
     FEW_KEYS,
+    FEW_QUERIES,
     FUSED_FROM,
     Backend,
     attend,
@@ -117,14 +118,17 @@ def sdpa_of(drawn: Inputs, mask: Tensor | None) -> Tensor:
     return attend(drawn.query, drawn.key, drawn.value, mask=mask, backend=sdpa)
 
 
-def test_the_fused_form_is_for_long_sequences_without_dropout_in_float32() -> None:
-    short, long = inputs(3, keys=FUSED_FROM - 1), inputs(3, keys=FUSED_FROM)
+def test_the_fused_form_is_for_many_keys_or_few_queries_without_dropout_in_float32() -> None:
+    short, long = (inputs(3, keys=keys, queries=99) for keys in (FUSED_FROM - 1, FUSED_FROM))
+    few = inputs(3, keys=2, queries=1)
     mask = torch.ones(1, 1, 1, FUSED_FROM, dtype=torch.bool)
     assert not is_faster_fused(short.query, short.key, None, 0.0)
     assert is_faster_fused(long.query, long.key, None, 0.0)
     assert not is_faster_fused(long.query, long.key, mask, 0.0)
     assert not is_faster_fused(long.query, long.key, None, 0.1)
     assert not is_faster_fused(long.query.bfloat16(), long.key.bfloat16(), None, 0.0)
+    assert is_faster_fused(few.query, few.key, mask[..., :2], 0.0)
+    assert not is_faster_fused(few.query, few.key, None, 0.1)
 
 
 @settings(max_examples=25)
@@ -282,7 +286,7 @@ def test_observing_changes_nothing() -> None:
     silent = attend(drawn.query, drawn.key, drawn.value, mask=mask)
     seen: list[Tensor] = []
     observed = attend(drawn.query, drawn.key, drawn.value, mask=mask, observe=seen.append)
-    assert torch.equal(silent, observed)
+    torch.testing.assert_close(silent, observed)
 
 
 def test_weights_are_observed_before_dropout() -> None:
@@ -508,7 +512,7 @@ def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(
             return kernel(*tensors, **settings)
 
         monkeypatch.setattr(attend_module, kernel.__name__, noted)
-    x = inputs(0)
+    x = inputs(0, queries=FEW_QUERIES)
     attend(*(part.to(device) for part in (x.query, x.key, x.value)), **more)
     assert chosen == [expected]
 
