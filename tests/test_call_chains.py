@@ -96,7 +96,7 @@ def test_threads_add_two_functions(
     corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
 ) -> None:
     settings = [
-        "tokenizer.kind=words", "d_model=16", "d_ff=16", "heads=2", "encoder_layers=1",
+        "tokenizer.kind=words", "d_model=16", "d_ff=16", "heads=8", "encoder_layers=1",
         "decoder_layers=1", "max_extra=0", "decode.beam=1",
     ]  # fmt: skip
     sizes = ["--preset", "tiny", *(part for each in settings for part in ("--set", each))]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import check_share
-from crosshead.config import MOST_WIDTH, Config
+from crosshead.config import MOST_LAYERS, MOST_WIDTH, Config
 from crosshead.vocabulary import BOS
 
 AttentionKind = Literal["cross", "encoder", "decoder", "image"]
@@ -151,6 +151,31 @@ class TokenModelConfig(ModelConfig):
                 f"data.context {context} is more than the {self.most_positions} learned positions "
                 "of model.max_length; lower the first or raise the second"
             )
+
+
+class EncoderDecoderConfig(TokenModelConfig):
+    """The shape of a model with an encoder of tokens and a decoder of tokens."""
+
+    encoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    """Layers of the encoder."""
+
+    decoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    """Layers of the decoder."""
+
+    tie: Literal["three-way", "two-way", "none"] = "three-way"
+    """The matrices that are shared: `three-way` shares source embedding, target embedding and
+    output projection (Vaswani et al. 2017, section 3.4), `two-way` the last two, `none` shares
+    none."""
+
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target share one embedding matrix."""
+        return self.tie == "three-way"
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.encoder_layers + self.decoder_layers
 
 
 class Model(nn.Module, ABC):

@@ -41,7 +41,7 @@ from crosshead.layers.embeddings import (
     embedding_weight,
     source_and_target_weights,
 )
-from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
+from crosshead.models.base import AttentionKind, EncoderDecoderConfig, SequenceModel
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -52,7 +52,7 @@ EMBEDDING_STD = 0.1
 """Standard deviation of the initial embeddings (section 3.5)."""
 
 
-class ConvolutionalConfig(TokenModelConfig):
+class ConvolutionalConfig(EncoderDecoderConfig):
     """The shape of a ConvS2S, by default as for WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
@@ -73,10 +73,6 @@ class ConvolutionalConfig(TokenModelConfig):
     score: Literal["dot", "additive"] = "dot"
     """Score of a decoder state and a source position; the paper has the dot product."""
 
-    tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """The matrices that are shared: `three-way` shares source embedding, target embedding and
-    output projection, `two-way` the last two, `none` shares none, as in the paper."""
-
     @field_validator("kernel")
     @classmethod
     def _has_a_middle(cls, kernel: int) -> int:
@@ -88,16 +84,6 @@ class ConvolutionalConfig(TokenModelConfig):
     def most_positions(self) -> int:
         """The number of learned positions."""
         return self.max_length
-
-    @property
-    def shares_vocabulary(self) -> bool:
-        """True if source and target share one embedding matrix."""
-        return self.tie == "three-way"
-
-    @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""

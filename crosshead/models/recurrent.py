@@ -31,7 +31,7 @@ from crosshead.layers.recurrent_decoder import (
 )
 from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
+from crosshead.models.base import AttentionKind, EncoderDecoderConfig, SequenceModel
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -51,7 +51,7 @@ DEFAULT_RADIUS, DEFAULT_MAX_LENGTH = 10, 1024
 rely on these values."""
 
 
-class RecurrentConfig(TokenModelConfig):
+class RecurrentConfig(EncoderDecoderConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
 
     architecture: Literal["recurrent"] = "recurrent"
@@ -87,10 +87,6 @@ class RecurrentConfig(TokenModelConfig):
 
     reverse_source: bool = False
     """True reads the source from its end (Sutskever et al. 2014, section 3.3)."""
-
-    tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """The matrices that are shared: `three-way` shares source embedding, target embedding and
-    output projection, `two-way` the last two, `none` shares none."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -129,16 +125,6 @@ class RecurrentConfig(TokenModelConfig):
     def bound(self) -> str:
         """The limited resource behind `most_source`, named for messages."""
         return "source positions that luong-location knows (model.max_length)"
-
-    @property
-    def shares_vocabulary(self) -> bool:
-        """True if source and target share one embedding matrix."""
-        return self.tie == "three-way"
-
-    @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""

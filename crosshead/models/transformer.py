@@ -8,18 +8,16 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
-from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
+from crosshead.models.base import AttentionKind, EncoderDecoderConfig, SequenceModel
 from crosshead.models.patterns import cache_window, causal_mask, decoding_mask, self_mask
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
@@ -31,7 +29,7 @@ from crosshead.models.stack import (
 from crosshead.vocabulary import BOS, PAD
 
 
-class TransformerConfig(StackConfig, TokenModelConfig):
+class TransformerConfig(StackConfig, EncoderDecoderConfig):
     """The shape of a Transformer; the defaults are the paper's `base` model.
 
     Reference:
@@ -40,16 +38,6 @@ class TransformerConfig(StackConfig, TokenModelConfig):
 
     architecture: Literal["transformer"] = "transformer"
     """The architecture of the model."""
-
-    encoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
-    """Layers of the encoder."""
-
-    decoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
-    """Layers of the decoder."""
-
-    tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """The matrices that are shared: `three-way` shares source embedding, target embedding and
-    output projection (section 3.4), `two-way` the last two, `none` shares none."""
 
     output_bias: bool = False
     """True gives the output projection a bias."""
@@ -61,16 +49,6 @@ class TransformerConfig(StackConfig, TokenModelConfig):
     def start_token(self) -> int:
         """The id of the first token of every target."""
         return BOS if self.start == "bos" else PAD
-
-    @property
-    def shares_vocabulary(self) -> bool:
-        """True if source and target share one embedding matrix."""
-        return self.tie == "three-way"
-
-    @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""
