@@ -376,7 +376,8 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
     assert isinstance(model, TransformerConfig)
     minutes = math.ceil(plan.updates * (plan.seconds or 0.0) / 60)
     takes = f" in about {counted(minutes, 'minute')}" if minutes else ""
-    rate = f"learning rate {train.learning_rate:g}, " if train.learning_rate else ""
+    muon = " with Muon" if train.optimizer == "muon" else ""
+    rate = f"learning rate {train.learning_rate:g}{muon}, " if train.learning_rate else ""
     return [
         f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens, about "
         f"{counted(plan.updates, 'update')}{takes}, {_epochs(plan.epochs)}",
