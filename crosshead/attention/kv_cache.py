@@ -25,8 +25,21 @@ layers, unchanged in post-norm layers."""
 Positions = int | Int[Tensor, " N"]
 """A position: one number for all rows, or one for each row where rows differ."""
 
-Project = Callable[[Tensor, Positions], KeyValues]
-"""A function of vectors `N T D` and the position of the first that returns keys and values."""
+
+class Projection(Protocol):
+    """The projection of a self-attention layer."""
+
+    def project(self, memory: Float[Tensor, "N T D"], start: Positions = 0) -> KeyValues:
+        """Return the keys and values of vectors, the first of which has the position `start`."""
+        ...
+
+    def packed(self, memory: Float[Tensor, "N T D"], start: Positions) -> Float[Tensor, "N T W"]:
+        """Return the same keys and values, those of all heads side by side."""
+        ...
+
+    def unpacked(self, packed: Float[Tensor, "N T W"]) -> KeyValues:
+        """Return the keys and values of each head, as views."""
+        ...
 
 
 @runtime_checkable
@@ -44,7 +57,7 @@ class KVCache(Protocol):
         ...
 
     def extend(
-        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, projection: Projection
     ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Add new positions, and return what attention needs of new and earlier ones.
 
@@ -59,11 +72,11 @@ class NoCache:
     length = visible = 0
 
     def extend(
-        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, projection: Projection
     ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Return `x`, normalised, and the keys and values of `x` alone."""
         y = normalise(x)
-        return y, project(y, 0)
+        return y, projection.project(y)
 
 
 class SegmentMemory:
@@ -95,7 +108,7 @@ class SegmentMemory:
         return self.length
 
     def extend(
-        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, projection: Projection
     ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Return `x`, normalised, and the keys and values of the memory and `x`.
 
@@ -103,8 +116,8 @@ class SegmentMemory:
         """
         self._new, y = x.detach(), normalise(x)
         if self._states is None:
-            return y, project(y, 0)
-        return y, project(torch.cat((normalise(self._states), y), dim=1), 0)
+            return y, projection.project(y)
+        return y, projection.project(torch.cat((normalise(self._states), y), dim=1))
 
     def last(self, positions: int) -> "SegmentMemory":
         """Return the memory of the last positions, the positions of the last `extend` included."""
@@ -163,23 +176,20 @@ class DecodingCache:
         return 0 if self._buffer is None else self._buffer.nbytes
 
     def extend(
-        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, projection: Projection
     ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Append positions in place; so only one continuation of a cache is possible."""
         y = normalise(x)
-        keys, values = project(y, self.length)
-        flat = [part.permute(2, 0, 1, 3).flatten(2) for part in (keys, values)]
-        both, visible, new = torch.cat(flat, dim=2), self.visible, keys.shape[2]
+        packed = projection.packed(y, self.length).transpose(0, 1)
+        visible, new = self.visible, len(packed)
         if self._buffer is None or self._held + new > len(self._buffer):
-            self._make_room(both, max(2 * visible, visible + new, 16))
+            self._make_room(packed, max(2 * visible, visible + new, 16))
         assert self._buffer is not None
-        self._buffer[self._held : self._held + new] = both
+        self._buffer[self._held : self._held + new] = packed
         self._slots += new
         self._held += new
         held = self._buffer[self._held - visible - new : self._held]
-        shape, width = (visible + new, held.shape[1], keys.shape[1], -1), flat[0].shape[2]
-        parts = held[:, :, :width], held[:, :, width:]
-        return y, KeyValues(*(part.view(shape).permute(1, 2, 0, 3) for part in parts))
+        return y, projection.unpacked(held.transpose(0, 1))
 
     def select(self, rows: Int[Tensor, " M"]) -> "DecodingCache":
         """Return a cache whose row i continues row `rows[i]` of this one."""

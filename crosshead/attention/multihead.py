@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -95,11 +96,39 @@ class MultiHeadAttention(Attention):
         Returns:
             Keys and values of each head.
         """
-        keys, values = self.key_value(memory).split(self._split(), dim=-1)
-        batch, length, _ = memory.shape
-        keys = keys.view(batch, length, self.kv_heads, self.d_key).transpose(1, 2)
-        values = values.view(batch, length, self.kv_heads, self.d_value).transpose(1, 2)
+        keys, values = self.unpacked(self.key_value(memory))
         return KeyValues(self._apply_rotary(keys, start), values)
+
+    def packed(
+        self, memory: Float[Tensor, "B K D"], start: Positions = 0
+    ) -> Float[Tensor, "B K W"]:
+        """Return the keys of all heads, and then their values, side by side.
+
+        Args:
+            memory: Vectors to attend to, "B K D".
+            start: Position of the first vector, or of the first one in each row.
+
+        Returns:
+            Keys and values, "B K W".
+        """
+        if self.rotate is None:
+            return self.key_value(memory)
+        parts = self.project(memory, start)
+        return torch.cat([part.transpose(1, 2).flatten(2) for part in parts], dim=2)
+
+    def unpacked(self, packed: Float[Tensor, "B K W"]) -> KeyValues:
+        """Return the keys and values of each head, as views of what `packed` returns.
+
+        Args:
+            packed: Keys and values, "B K W".
+
+        Returns:
+            Keys and values of each head.
+        """
+        keys, values = packed.split(self._split(), dim=-1)
+        shape = (*packed.shape[:2], self.kv_heads)
+        keys, values = keys.view(*shape, self.d_key), values.view(*shape, self.d_value)
+        return KeyValues(keys.transpose(1, 2), values.transpose(1, 2))
 
     def forward(
         self,

@@ -39,7 +39,7 @@ class DecoderLayer(nn.Module):
     ) -> Float[Tensor, "N T D"]:
         """Compute the three sublayers for the next target positions."""
         start, offset = cache.length, cache.visible
-        y, target = cache.extend(x, self.add_norm_self.before, self.self_attention.project)
+        y, target = cache.extend(x, self.add_norm_self.before, self.self_attention)
         x = self.add_norm_self.after(x, self.self_attention(y, target, mask, offset, start))
 
         y = self.add_norm_cross.before(x)

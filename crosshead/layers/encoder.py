@@ -34,7 +34,7 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "B S D"]:
         """Compute both sublayers."""
         start, offset = cache.length, cache.visible
-        y, seen = cache.extend(x, self.add_norm_attention.before, self.attention.project)
+        y, seen = cache.extend(x, self.add_norm_attention.before, self.attention)
         y = self.attention(y, seen, mask, offset, start)
         x = self.add_norm_attention.after(x, y)
 

@@ -1,10 +1,19 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.kv_cache import DecodingCache, KeyValues, KVCache, NoCache, SegmentMemory
+from crosshead.attention.kv_cache import (
+    DecodingCache,
+    KeyValues,
+    KVCache,
+    NoCache,
+    Positions,
+    SegmentMemory,
+)
 from tests.attention.cache_memory import held_bytes
 
 
@@ -16,10 +25,29 @@ def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues
     )
 
 
+class Projected:
+    """A projection that a function computes; its heads are those of the last result."""
+
+    def __init__(self, project: Callable[..., KeyValues]) -> None:
+        self.of = project
+
+    def project(self, memory: Tensor, start: Positions = 0) -> KeyValues:
+        self.last = self.of(memory, start)
+        return self.last
+
+    def packed(self, memory: Tensor, start: Positions) -> Tensor:
+        return torch.cat([x.transpose(1, 2).flatten(2) for x in self.project(memory, start)], 2)
+
+    def unpacked(self, packed: Tensor) -> KeyValues:
+        heads, widths = self.last.keys.shape[1], [x.shape[1] * x.shape[3] for x in self.last]
+        parts = packed.split(widths, dim=2)
+        return KeyValues(*(x.unflatten(2, (heads, -1)).transpose(1, 2) for x in parts))
+
+
 def extend(cache: KVCache, pair: KeyValues) -> KeyValues:
     """Return what a cache holds after positions that are projected to this pair."""
     x = torch.empty(pair.keys.shape[0], pair.keys.shape[2], 1)
-    y, held = cache.extend(x, lambda x: x, lambda x, start: pair)
+    y, held = cache.extend(x, lambda x: x, Projected(lambda x, start: pair))
     assert y is x
     return held
 
@@ -116,8 +144,8 @@ def test_a_cache_says_where_new_positions_stand() -> None:
 
     cache = DecodingCache()
     for length in (3, 1, 2):
-        cache.extend(torch.empty(2, length, 1), torch.Tensor.clone, project)
-    NoCache().extend(torch.empty(2, 4, 1), torch.Tensor.clone, project)
+        cache.extend(torch.empty(2, length, 1), torch.Tensor.clone, Projected(project))
+    NoCache().extend(torch.empty(2, 4, 1), torch.Tensor.clone, Projected(project))
     assert starts == [0, 3, 4, 0]
 
 
@@ -148,7 +176,7 @@ def seen_by(memory: SegmentMemory, x: Tensor) -> Tensor:
         shown.append((vectors, start))
         return random_pair(2, vectors.shape[1], torch.Generator().manual_seed(0))
 
-    memory.extend(x, torch.Tensor.clone, project)
+    memory.extend(x, torch.Tensor.clone, Projected(project))
     [(vectors, start)] = shown
     assert start == 0
     return vectors
@@ -176,7 +204,7 @@ def test_what_is_projected_was_normalised(cache: KVCache) -> None:
     def project(y: Tensor, start: int) -> KeyValues:
         return KeyValues(y[:, None], -y[:, None])
 
-    y, held = cache.extend(x, torch.tanh, project)
+    y, held = cache.extend(x, torch.tanh, Projected(project))
     assert torch.equal(y, x.tanh())
     check(held, x.tanh()[:, None], -x.tanh()[:, None])
 
@@ -185,10 +213,9 @@ def test_a_memory_is_normalised_anew() -> None:
     """By the norm as it is then: it learns from what is remembered."""
     first, second = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0))
     gain, memory = torch.ones(4, requires_grad=True), SegmentMemory()
-    memory.extend(first, lambda x: x * 5, lambda y, start: KeyValues(y[:, None], y[:, None]))
-    _, held = memory.last(2).extend(
-        second, lambda x: x * gain, lambda y, start: KeyValues(y[:, None], y[:, None])
-    )
+    both = Projected(lambda y, start: KeyValues(y[:, None], y[:, None]))
+    memory.extend(first, lambda x: x * 5, both)
+    _, held = memory.last(2).extend(second, lambda x: x * gain, both)
     held.keys.sum().backward()
     torch.testing.assert_close(gain.grad, torch.cat((first[:, 1:], second), 1).sum((0, 1)))
 

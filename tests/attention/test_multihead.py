@@ -214,3 +214,14 @@ def test_attention_dropout_acts_in_training_only() -> None:
     assert not torch.allclose(first, second)
     ours.eval()
     assert torch.equal(ours(x, memory), ours(x, memory))
+
+
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("rotate", [None, lambda x, start: x * (start + 2)])
+def test_packed_keys_and_values_are_those_of_project(rotate: Callable | None, start: int) -> None:
+    ours = MultiHeadAttention(8, 4, d_key=3, d_value=5, kv_heads=2, rotate=rotate)
+    memory = torch.randn(2, 6, 8)
+    expected, packed = ours.project(memory, start), ours.packed(memory, start)
+    assert packed.shape == (2, 6, 2 * (3 + 5))
+    for found, part in zip(ours.unpacked(packed), expected, strict=True):
+        assert torch.equal(found, part)
