@@ -131,11 +131,12 @@ def check_pairs(
     parts = np.array_split(shuffled, len(shuffled) // _AT_ONCE + 1)
     languages: list[Suspect] = []
     notes: dict[str, str] = {}
+    usual = None
     for number, part in enumerate(parts):
         advance(0.11 + 0.2 * number / len(parts), "looking for other languages")
         chosen = np.sort(part).tolist()
         source, target = ([side[row] for row in chosen] for side in sides)
-        of_part, why = _in_other_languages((source, target))
+        of_part, why, usual = _in_other_languages((source, target), usual)
         languages += [each._replace(row=chosen[each.row]) for each in of_part]
         notes |= why
     clear = _rows(found, _CLEARER)
@@ -226,13 +227,16 @@ def _of_lines(sides: Sides) -> list[Suspect]:
     return _once(found)
 
 
-def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
+def _in_other_languages(
+    sides: Sides, usual: np.ndarray | None
+) -> tuple[list[Suspect], dict[str, str], np.ndarray | None]:
     """Return the pairs with a side in a wrong language, and why a kind was not looked for.
 
-    Exchanged pairs are put right first, so that each side has one language to compare with.
+    Exchanged pairs are put right first, so that each side has one language to compare with. The
+    last value is the one that `exchanged` returns for further parts of the text.
     """
     source, target = (list(map(letters_of, side)) for side in sides)
-    swapped = exchanged(source, target)
+    swapped, usual = exchanged(source, target, usual)
     found = swapped or []
     wrong = {each.row for each in found}
     for row in wrong:
@@ -245,7 +249,7 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
         f"letters, and {LEAST_WORDS} words"
     )
     missing = {"exchanged": swapped is None, "language": None in others}
-    return _once(found), {kind: why for kind in missing if missing[kind]}
+    return _once(found), {kind: why for kind in missing if missing[kind]}, usual
 
 
 def _once(found: Sequence[Suspect]) -> list[Suspect]:

@@ -274,29 +274,35 @@ def _group_odds(own: NGrams, second: np.ndarray) -> np.ndarray:
     return odds
 
 
-def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | None:
-    """Return the pairs with exchanged sides, at most half of the text.
+def exchanged(
+    source: Sequence[str], target: Sequence[str], usual: np.ndarray | None = None
+) -> tuple[list[Suspect] | None, np.ndarray | None]:
+    """Return the pairs with exchanged sides, and the log-odds of n-grams for the source's language.
 
-    The score approaches 1 with the mean log-odds of the n-grams of the less clear side.
+    They are at most half of the text. In a further part of a text, `usual` has the log-odds of an
+    earlier part, so that all parts have the same direction. The score of a pair approaches 1 with
+    the mean log-odds of the n-grams of the less clear side.
     """
     unique = {pair: row for row, pair in enumerate(dict.fromkeys(zip(source, target, strict=True)))}
     lefts, rights = [left for left, _ in unique], [right for _, right in unique]
     left, right = ngrams(lefts), ngrams(rights)
     judged = (left.lengths >= LEAST_NGRAMS) & (right.lengths >= LEAST_NGRAMS)
     if not has_enough(lefts, judged) or not has_enough(rights, judged):
-        return None
+        return None, usual
     swap = np.zeros(len(unique), bool)
+    values = _log_odds(left, right, swap) if usual is None else usual
     for _ in range(_ROUNDS):
-        odds = _side_odds(left, right, swap)
+        odds = np.stack([left.means(values), right.means(values)])
         before, swap = swap, judged & (odds[1] > odds[0])
         if (swap == before).all():
             break
-    if 2 * swap.sum() > judged.sum():
-        swap, odds = judged & ~swap, odds[::-1]
+        values = _log_odds(left, right, swap)
+    if usual is None and 2 * swap.sum() > judged.sum():
+        swap, odds, values = judged & ~swap, odds[::-1], -values
     clear = np.minimum(-odds[0], odds[1])
     found = swap & (clear > _MARGIN)
     if found.sum() < max(_LEAST_GROUP, _LEAST_CLEAR * swap.sum()):
-        return []
+        return [], values
     return [
         Suspect(
             row, "exchanged", float(1 - np.exp(-clear[unique[pair]])),
@@ -304,12 +310,11 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | N
         )
         for row, pair in enumerate(zip(source, target, strict=True))
         if found[unique[pair]]
-    ]  # fmt: skip
+    ], values  # fmt: skip
 
 
-def _side_odds(left: NGrams, right: NGrams, swap: np.ndarray) -> np.ndarray:
-    """Return the mean log-odds of both sides of each pair for the first language, "2 N"."""
+def _log_odds(left: NGrams, right: NGrams, swap: np.ndarray) -> np.ndarray:
+    """Return the log-odds of each n-gram for the first language, if these pairs are exchanged."""
     second = right.histogram - right.some(swap).histogram + left.some(swap).histogram
     first = left.histogram + right.histogram - second
-    values = log_share(first) - log_share(second)
-    return np.stack([left.means(values), right.means(values)])
+    return np.asarray(log_share(first) - log_share(second))

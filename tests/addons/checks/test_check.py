@@ -187,6 +187,18 @@ def test_an_unknown_kind_is_refused() -> None:
         check_kinds(["empty", "typo"])
 
 
+def test_all_parts_of_a_text_in_both_directions_keep_the_same_direction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    half = pairs(4 * ROWS, ("source", "target"))
+    both = half[0] + half[1], half[1] + half[0]
+    monkeypatch.setattr(check, "_AT_ONCE", ROWS)
+    report = check_pairs(both, lambda row: Origin("f", row + 1))
+    found = {each.row < 4 * ROWS for each in report.suspects if each.kind == "exchanged"}
+    assert len(found) == 1
+    assert report.counts()["exchanged"] > 3.5 * ROWS
+
+
 def test_languages_are_compared_in_parts_that_no_order_of_the_text_fills(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

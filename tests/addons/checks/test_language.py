@@ -31,7 +31,7 @@ def foreign(lines: list[str], others: list[str], side: str) -> list[Suspect] | N
 
 
 def exchanged(source: list[str], target: list[str]) -> list[Suspect] | None:
-    return language.exchanged(*letters(source, target))
+    return language.exchanged(*letters(source, target))[0]
 
 
 def test_letters_are_words_in_lower_case() -> None:
