@@ -1,4 +1,5 @@
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from crosshead.decoding import candidates
 from crosshead.decoding.candidates import (
     BLOCK,
     NextTokens,
@@ -41,6 +43,14 @@ def test_two_stages_find_what_topk_finds(
     assert torch.equal(top, values.topk(min(count, width)).values)
     assert torch.equal(values.gather(1, columns), top)
     assert all(len(set(row)) == len(row) for row in columns.tolist())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _two_stages() -> Iterator[None]:
+    """Few values are searched in one stage otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "FEW_VALUES", 0)
+        yield
 
 
 def test_the_remainder_that_fills_no_chunk_is_searched() -> None:
