@@ -19,6 +19,10 @@ from crosshead.attention.kv_cache import KeyValues
 from crosshead.layers.rnn import EncodedSource, Hidden, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 
+Vectors = Float[Tensor, "N T D"]
+Memories = Sequence[KeyValues]
+SourceMask = Bool[Tensor, "B 1 1 S"]
+
 
 class RecurrentDecoderState(NamedTuple):
     """The state of a recurrent decoder for its rows.
@@ -58,18 +62,14 @@ class RecurrentDecoder(nn.Module, ABC):
     def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
         """Return the state before the first token."""
 
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Memories:
         """Return the keys and values that the decoder attends to."""
         return ()
 
     @abstractmethod
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Decode the next target positions."""
 
 
@@ -109,12 +109,8 @@ class SutskeverDecoder(RecurrentDecoder):
         return RecurrentDecoderState(encoded.final)
 
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Compute all positions in one call."""
         x, hidden = self.stack(x, state.hidden)
         return self.dropout(x), RecurrentDecoderState(hidden)
@@ -145,12 +141,8 @@ class ChoDecoder(RecurrentDecoder):
         return RecurrentDecoderState(self.first(c), c)
 
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Compute all positions in one call."""
         assert state.extra_input is not None
         c = state.extra_input.unsqueeze(1).expand_as(x)
@@ -195,17 +187,13 @@ class BahdanauDecoder(RecurrentDecoder):
         """
         return RecurrentDecoderState(self.first(encoded.final[0][-1][:, -self.d_final :]))
 
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Memories:
         """Return the annotations, projected once (section A.1.2)."""
         return [self.cross_attention.project(memory)]
 
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Run position after position; the query is the previous decoder state."""
         hidden, outputs, contexts = state.hidden, [], []
         for token in x.split(1, dim=1):
@@ -240,24 +228,18 @@ class LuongDecoder(RecurrentDecoder):
         """Return the encoder's final states."""
         return RecurrentDecoderState(encoded.final)
 
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Memories:
         """Return the source's hidden states, projected once."""
         return [self.cross_attention.project(memory)]
 
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Compute all positions in one call."""
         h, hidden = self.stack(x, state.hidden)
         return self.dropout(self.attentional(h, memories[0], mask)), RecurrentDecoderState(hidden)
 
-    def attentional(
-        self, h: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
-    ) -> Float[Tensor, "N T D"]:
+    def attentional(self, h: Vectors, memory: KeyValues, mask: SourceMask) -> Vectors:
         """Return the attentional hidden states h~ (Eq. 5)."""
         context = self.cross_attention(h, memory, mask)
         return torch.tanh(self.output(torch.cat((context, h), dim=-1)))
@@ -279,17 +261,13 @@ class InputFeedingDecoder(RecurrentDecoder):
         final = self.inner.initial_state(encoded).hidden
         return RecurrentDecoderState(final, torch.zeros_like(final[0][-1]))
 
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Memories:
         """Return the source's hidden states, projected once."""
         return self.inner.project_memory(memory)
 
     def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        state: RecurrentDecoderState,
-        memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        self, x: Vectors, state: RecurrentDecoderState, memories: Memories, mask: SourceMask
+    ) -> tuple[Vectors, RecurrentDecoderState]:
         """Run position after position."""
         assert state.extra_input is not None
         hidden, outputs = state.hidden, [state.extra_input.unsqueeze(1)]
