@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -119,6 +119,13 @@ SeedOption = Annotated[
         "The same seed gives the same texts.",
     ),
 ]
+
+
+def count_option(text: str) -> Any:
+    """Return an option that takes a number from 1 on, with its help text."""
+    return typer.Option(metavar="N", min=1, max=10**6, show_default=False, help=text)
+
+
 ToOption = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
+from crosshead.cli.options import (
+    BundleArgument,
+    DeviceOption,
+    JsonlOption,
+    ThreadsOption,
+    count_option,
+)
 from crosshead.cli.terminal import json_line, note, put, table
 
 if TYPE_CHECKING:
@@ -32,14 +38,7 @@ def classify(
         ),
     ],
     top: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=10**6,
-            show_default=False,
-            help="Number of classes to print for each image (default: 5).",
-        ),
+        int, count_option("Number of classes to print for each image (default: 5).")
     ] = 5,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",

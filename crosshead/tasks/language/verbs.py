@@ -21,6 +21,7 @@ from crosshead.cli.options import (
     ThreadsOption,
     TopKOption,
     TopPOption,
+    count_option,
 )
 from crosshead.cli.terminal import put, put_bytes
 from crosshead.errors import BundleError, ConfigError, DataError
@@ -47,24 +48,10 @@ def generate(
         ),
     ] = "",
     length: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=10**6,
-            show_default=False,
-            help="Largest number of tokens to write per text (default: 500).",
-        ),
+        int, count_option("Largest number of tokens to write per text (default: 500).")
     ] = 500,
     samples: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=10**6,
-            show_default=False,
-            help="Number of texts to write (default: 1; needs sampling).",
-        ),
+        int, count_option("Number of texts to write (default: 1; needs sampling).")
     ] = 1,
     temperature: TemperatureOption = None,
     top_k: TopKOption = None,

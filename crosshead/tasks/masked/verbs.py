@@ -12,6 +12,7 @@ from crosshead.cli.options import (
     JsonlOption,
     PrecisionOption,
     ThreadsOption,
+    count_option,
 )
 from crosshead.cli.terminal import json_line, put_bytes, table
 
@@ -30,13 +31,7 @@ def fill(
         str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each masked token.")
     ],
     top: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=10**6,
-            help="Number of candidates to list for each [MASK] (default: none).",
-        ),
+        int | None, count_option("Number of candidates to list for each [MASK] (default: none).")
     ] = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",
