@@ -15,7 +15,7 @@ from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.engine import SUITED, EngineSearch
+from crosshead.tasks.translation.engine import EngineSearch
 from crosshead.tasks.translation.log_probs import ScoredTranslation
 from crosshead.tasks.translation.scores import evaluate
 from crosshead.tasks.translation.translator import Translator
@@ -90,6 +90,7 @@ def translation_evaluation(
     metrics: Sequence[str],
     tokenize: str | None,
     flags: Mapping[str, Any],
+    engine: str,
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
@@ -101,7 +102,7 @@ def translation_evaluation(
     say_if_tokenised(references, test.reference_files, metrics, tokenize)
     return evaluate(
         translator, sources, references, metrics, tokenize,
-        translate=lambda lines: translated(translator, lines, flags),
+        translate=lambda lines: translated(translator, lines, flags, engine),
         score=partial(scored_pairs, translator),
     )  # fmt: skip
 
@@ -116,11 +117,11 @@ def scored_pairs(
 
 
 def translated(
-    translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
+    translator: Translator, sources: Sequence[str], flags: Mapping[str, Any], engine: str
 ) -> list[str]:
     """Return the best translation of each line; flags override the bundle's search settings."""
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    translator.engine = EngineSearch(SUITED, torch.get_num_threads())
+    translator.engine = EngineSearch(engine, torch.get_num_threads())
     with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
         found = translator.translate(sources, decode=decode, scored=False, progress=progress)

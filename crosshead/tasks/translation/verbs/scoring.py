@@ -12,6 +12,7 @@ from crosshead.cli.options import (
     BeamOption,
     BundlesArgument,
     DeviceOption,
+    EngineOption,
     JsonlOption,
     MetricsOption,
     PairsOption,
@@ -62,6 +63,7 @@ def evaluate_translations(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     jsonl: JsonlOption = False,
+    engine: EngineOption = "auto",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
@@ -81,7 +83,7 @@ def evaluate_translations(
     test = evaluation.TranslationSet(source, reference, pairs, fields)
     search = {"beam": beam, "length_penalty": length_penalty}
     scores = evaluation.translation_evaluation(
-        bundles, test, to, names, tokenize, search, device, threads
+        bundles, test, to, names, tokenize, search, engine, device, threads
     )
     put(scores_jsonl(scores) if jsonl else scores_table(scores))
 
@@ -130,6 +132,7 @@ def compare(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     jsonl: JsonlOption = False,
+    engine: EngineOption = "auto",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
@@ -166,7 +169,7 @@ def compare(
     say_if_tokenised(references, test.reference_files, names, tokenize)
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
-        name: evaluation.translated(translator, sources, flags)
+        name: evaluation.translated(translator, sources, flags, engine)
         for name, translator in translators.items()
     }
     scores = compare_systems(systems, references, names, tokenize)

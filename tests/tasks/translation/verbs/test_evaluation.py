@@ -24,9 +24,11 @@ def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) ->
         return translate(lines, decode=decode, **others)
 
     monkeypatch.setattr(translator, "translate", watched)
-    assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
+    assert translated(translator, ["One."], {"beam": 1, "length_penalty": None}, "crosshead")
     says = translator.bundle.config.decode
     assert searched == [says.model_copy(update={"beam": 1})]
+    with pytest.raises(ConfigError, match="unknown engine 'marian'"):
+        translated(translator, ["One."], {"beam": None}, "marian")
 
 
 def test_the_scoring_of_pairs_for_perplexity_is_reported(
