@@ -6,7 +6,6 @@ the same. Tokens that search never produces get a bias of `NEVER` in the output 
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,13 @@ from crosshead.addons.interop.base import (
     OWN_POSITIONS,
     Export,
     ForeignSearch,
+    Limit,
     Tolerance,
 )
 from crosshead.addons.interop.ctranslate2_layers import filled_spec
 from crosshead.addons.interop.ctranslate2_model import BATCHES, library, pieces_of, scored_batch
 from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, plain_tokenizers, program
-from crosshead.addons.interop.verify import ExportError, in_equal_lengths, tagged_sources
+from crosshead.addons.interop.verify import in_equal_lengths, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.system.files import atomic_write
 from crosshead.text.batching import Example
@@ -53,9 +53,9 @@ def write_model(bundle: TextBundle, kind: str, directory: Path) -> None:
     """Write a bundle's model and its vocabularies."""
     model: Any = bundle.model
     spec = filled_spec(bundle, output_bias(model.projection.bias, bundle))
-    target = _distinct_vocabulary(bundle.target_tokenizer)
+    target = _vocabulary(bundle.target_tokenizer)
     if _translates(bundle):
-        spec.register_source_vocabulary(_distinct_vocabulary(bundle.source_tokenizer))
+        spec.register_source_vocabulary(_vocabulary(bundle.source_tokenizer))
         spec.register_target_vocabulary(target)
         spec.config.decoder_start_token = target[bundle.specials.start]
         spec.config.add_source_eos = True
@@ -82,16 +82,15 @@ def output_bias(bias: Tensor | None, bundle: TextBundle) -> Tensor:
     return found
 
 
-def _distinct_vocabulary(tokenizer: Tokenizer) -> list[str]:
+def _vocabulary(tokenizer: Tokenizer) -> list[str]:
     """Return the pieces of a tokenizer, which CTranslate2 tells apart by their names."""
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    twice = next((name for name, count in Counter(pieces).items() if count > 1), None)
-    if twice is not None:
-        raise ExportError(
-            f"CTranslate2 tells the pieces of a vocabulary apart by their names, and two are "
-            f"{twice!r}; train on texts without it, or with tokenizer.kind = bpe or unigram"
-        )
-    return pieces
+    return tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def _has_same_names(bundle: TextBundle) -> bool:
+    """Return whether two pieces of a vocabulary have the same name."""
+    pieces = map(_vocabulary, {bundle.source_tokenizer, bundle.target_tokenizer})
+    return any(len(set(each)) < len(each) for each in pieces)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -266,7 +265,14 @@ CTRANSLATE2 = Export(
     modules=("ctranslate2",),
     writes_with=("ctranslate2",),
     accepts={**_STACK, "decode.sample": (False,)},
-    refuses=(OTHER_WIDTHS,),
+    refuses=(
+        OTHER_WIDTHS,
+        Limit(
+            "two pieces of a vocabulary with the same name, such as <unk>",
+            _has_same_names,
+            "train on texts without it, or with tokenizer.kind = bpe or unigram",
+        ),
+    ),
     types={
         "float32": Tolerance(1e-3, 1e-4, 1),
         "int8": Tolerance(0.5, 0.03, 20),

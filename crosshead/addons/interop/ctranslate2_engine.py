@@ -1,6 +1,5 @@
 """The engine of CTranslate2: whole batches of the sentences of all requests."""
 
-import contextlib
 import json
 import logging
 import os
@@ -55,7 +54,7 @@ class CTranslate2Engines:
         from crosshead.models.ensemble import Ensemble
 
         return (
-            searches_alike(decode)
+            searches_alike(decode, translator.bundle.target_tokenizer)
             and not isinstance(translator.model, Ensemble)
             and translator.device.type in ("cpu", "meta")  # a bundle may be outlined
             and next(translator.model.parameters()).dtype == torch.float32
@@ -74,11 +73,18 @@ class CTranslate2Engines:
     def store(self, translator: "Translator", state: BundleState) -> None:
         """Store the model of a bundle beside it, unless it is there, or nothing can be written."""
         place = state.path / STORED
-        if record_of(state) is not None or not _is_free(place):
+        if record_of(state) is not None:
             return
-        with contextlib.suppress(OSError, UserError):
+        try:
+            if not _is_free(place):
+                raise FileExistsError("something else stands there")
             if read_parts(state.path) is not None:
                 self._store(translator, state, place)
+        except (OSError, UserError) as error:
+            logger.warning(
+                "%s: CTranslate2's form of the model cannot be stored there (%s), so each command "
+                "converts the model anew", place, getattr(error, "strerror", None) or error,
+            )  # fmt: skip
 
     def _store(self, translator: "Translator", state: BundleState, place: Path) -> None:
         from crosshead.addons.interop.ctranslate2 import write_model
@@ -105,7 +111,8 @@ class CTranslate2Engines:
 
         A machine with a GPU computes with PyTorch.
         """
-        if not searches_alike(decode) or find_spec("ctranslate2") is None:
+        is_alike = searches_alike(decode, parts.target_tokenizer)
+        if not is_alike or find_spec("ctranslate2") is None:
             return None
         record = record_of(state)
         if record is None or library().get_cuda_device_count():
@@ -124,7 +131,9 @@ ctranslate2_engines = CTranslate2Engines()
 
 def _is_free(place: Path) -> bool:
     """Return whether nothing stands at a place, or what an engine has stored there."""
-    is_own = not os.path.lexists(place) or (place / RECORD).is_file()
+    is_own = not os.path.lexists(place) or any(
+        (place / name).is_file() for name in (RECORD, "model.bin")
+    )
     return is_own and not (place.is_symlink() or place.parent.is_symlink())
 
 
@@ -133,15 +142,14 @@ def _engines(
 ) -> Engines:
     from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, write_model
     from crosshead.addons.interop.export import usual_search
-    from crosshead.addons.interop.formats import check_expressible
     from crosshead.models.ensemble import Ensemble
     from crosshead.tasks.translation.model_engine import model_engines
 
-    decode = decode or translator.bundle.config.decode
-    if decode.sample or isinstance(translator.model, Ensemble):
-        what = "samples" if decode.sample else "ensembles"
-        raise ConfigError(f"CTranslate2 computes no {what}; leave out `--engine ctranslate2`")
-    bundle = check_expressible(translator.bundle, CTRANSLATE2)
+    decode, bundle = decode or translator.bundle.config.decode, translator.bundle
+    whys = ["samples"] * decode.sample + ["ensembles"] * isinstance(translator.model, Ensemble)
+    if whys := whys or CTRANSLATE2.refusals(bundle):
+        what = "; ".join(whys)
+        raise ConfigError(f"CTranslate2 cannot compute {what}; leave out `--engine ctranslate2`")
     penalty = usual_search(bundle, decode).length_penalty
     with tempfile.TemporaryDirectory() as scratch:
         write_model(bundle, kind, Path(scratch))

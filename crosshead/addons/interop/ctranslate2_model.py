@@ -29,6 +29,7 @@ from crosshead.system.stored import LARGEST_CONFIG, read_metadata
 from crosshead.tasks.translation.engine import Query, search_with
 from crosshead.tasks.translation.line_translator import MostPositions
 from crosshead.text.placing import in_both_directions
+from crosshead.text.symbols import WordTokenizer
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.version import __version__
 from crosshead.vocabulary import EOS
@@ -41,8 +42,10 @@ STORED, RECORD = f"{ENGINES}/ctranslate2", "stored.json"
 IGNORED = ".gitignore"
 """The file that keeps a stored model out of a repository."""
 
-BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}
+MOST_TOKENS = 1024
 """The largest number of tokens that CTranslate2 computes at once, padding counted."""
+
+BATCHES = {"max_batch_size": MOST_TOKENS, "batch_type": "tokens"}
 
 
 def library() -> Any:
@@ -75,10 +78,14 @@ def scored_batch(engine: Any, *sides: Sequence[list[str]]) -> list[list[float]]:
     return [each.log_probs for each in engine.score_batch(*sides, max_input_length=0, **BATCHES)]
 
 
-def searches_alike(decode: DecodeConfig) -> bool:
-    """Return whether a search of CTranslate2 with these settings finds the same."""
+def searches_alike(decode: DecodeConfig, target: Tokenizer) -> bool:
+    """Return whether a search of CTranslate2 with these settings finds the same.
+
+    It gives the probability of unknown words to other words, and crosshead does not.
+    """
     is_same = decode.stop == "count" and decode.length_penalty > 0 and decode.length_offset == 0
-    return not decode.sample and (decode.beam == 1 or is_same)
+    is_sure = not decode.sample and not isinstance(target, WordTokenizer)
+    return is_sure and (decode.beam == 1 or is_same)
 
 
 class CTranslate2Model:
@@ -100,7 +107,7 @@ class CTranslate2Model:
         """Return the hypotheses of each source: ids, with eos where it was found, and scores."""
         found = self._translator.translate_batch(
             sources,
-            **BATCHES,
+            **BATCHES | {"max_batch_size": min(MOST_TOKENS, decode.batch_tokens)},
             beam_size=decode.beam,
             length_penalty=penalty,
             max_decoding_length=max_length,
@@ -178,16 +185,23 @@ class CTranslate2Batch:
         max_length = max(each.max_length for each in queries)
         suppressed = [[piece] for piece in pieces_of(model.parts.target_tokenizer, never)]
         search = partial(model.search, self.decode, self.penalty, suppressed or None)
-        marks = set(model.parts.marks)
-        count = self.decode.beam if marks and not never else n_best
+        marks, beam = set(model.parts.marks), self.decode.beam
+        count = beam if marks and not never else n_best
         found = search(sources, max_length, count)
+        # All have the largest limit. Those that reach their own are searched again with it, and
+        # with the whole beam, because a finished hypothesis is better than one that was cut off.
+        limited: dict[int, list[int]] = {}
         for number, query in enumerate(queries):
-            # All have the largest limit. Who used more than its own is searched again by itself.
-            if max_length > query.max_length <= max(len(ids) for ids, _ in found[number]):
-                [found[number]] = search([sources[number]], query.max_length, count)
-            # Hypotheses come first whose marks are in the source, and there once.
-            wrong = partial(_has_wrong_marks, marks, set(query.ids))
-            found[number] = sorted(found[number], key=wrong)[:n_best]
+            longest = max(len(ids) for ids, _ in found[number])
+            if longest >= query.max_length and (count < beam or max_length > query.max_length):
+                limited.setdefault(query.max_length, []).append(number)
+        for limit, numbers in limited.items():
+            again = search([sources[number] for number in numbers], limit, beam)
+            for number, hypotheses in zip(numbers, again, strict=True):
+                found[number] = hypotheses
+        for hypotheses, query in zip(found, queries, strict=True):
+            rank = partial(_rank, marks, set(query.ids))
+            hypotheses[:] = sorted(hypotheses, key=rank)[:n_best]
         results: Finished = {
             query.number: [self._hypothesis(*each) for each in hypotheses]
             for query, hypotheses in zip(queries, found, strict=True)
@@ -219,12 +233,13 @@ class CTranslate2Batch:
         )
 
 
-def _has_wrong_marks(
+def _rank(
     marks: set[int], source: set[int], hypothesis: tuple[list[int], float]
-) -> bool:
-    """Return whether a hypothesis has a mark twice, or one that its source lacks."""
-    found = [each for each in hypothesis[0] if each in marks]
-    return len(found) != len(source.intersection(found))
+) -> tuple[bool, bool]:
+    """Return whether a hypothesis has a mark twice or one that its source lacks, and is cut off."""
+    ids, _ = hypothesis
+    found = [each for each in ids if each in marks]
+    return len(found) != len(source.intersection(found)), ids[-1:] != [EOS]
 
 
 class _Record(Config):

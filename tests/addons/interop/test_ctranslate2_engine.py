@@ -71,6 +71,20 @@ def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: T
     assert not all(each.finished for each in together[0])  # two tokens are not enough
 
 
+def test_finished_hypotheses_come_before_those_that_are_cut_off(translator: Translator) -> None:
+    engine, _ = engines_of(translator, 4)
+    [ids] = translator.planned(["A dog runs."], 0).ids
+    mixed = 0
+    for limit in range(6, 12):
+        [every] = engine.batch().add([Query(0, ids, limit, 4)]).values()
+        finished = [each.finished for each in every]
+        assert finished == sorted(finished, reverse=True)
+        mixed += len(set(finished)) == 2 and every[0].score < max(each.score for each in every)
+        for one in ([Query(0, ids, limit, 1)], [Query(0, ids, limit, 1), Query(1, ids, 30, 1)]):
+            assert engine.batch().add(one)[0][0].tokens == every[0].tokens
+    assert mixed  # at some limit a hypothesis that was cut off has the best score
+
+
 def test_int8_is_another_model_and_other_formats_are_refused(translator: Translator) -> None:
     engine = ctranslate2_engines("int8", 1)(translator)(1)
     [ids] = translator.planned(LINES[:1], 0).ids
@@ -81,9 +95,16 @@ def test_int8_is_another_model_and_other_formats_are_refused(translator: Transla
         ctranslate2_engines("int4", 1)
 
 
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_it_does_not_suit_models_that_know_unknown_words(kind: str) -> None:
+    bundle = small_bundle({}, {"kind": kind})
+    decode = bundle.config.decode.model_copy(update={"beam": 1})
+    assert ctranslate2_engines.suits(Translator(bundle), decode) == (kind != "words")
+
+
 def test_a_model_that_it_cannot_express_is_refused(tmp_path: Path) -> None:
     save_bundle(tmp_path / "b", small_bundle({"score": "cosine"}), "card")
-    with pytest.raises(ConfigError, match=r"cannot express model\.score = cosine"):
+    with pytest.raises(ConfigError, match=r"cannot compute model\.score = cosine"):
         load_directory(
             [f"en-de={tmp_path / 'b'}"], lambda line: None, "cpu", ctranslate2_engines(None, 1)
         )

@@ -163,7 +163,7 @@ def test_a_model_that_vanishes_and_a_gpu_are_left_to_the_loader(
     assert found_at(place) is None
 
 
-@pytest.mark.parametrize("damage", ["short", "other", "missing", "record"])
+@pytest.mark.parametrize("damage", ["short", "other", "missing", "record", "no record"])
 def test_a_damaged_model_is_stored_again(place: Path, damage: str) -> None:
     expected = stored_at(place)(LINES)
     name = "stored.json" if damage == "record" else "model.bin"
@@ -171,6 +171,8 @@ def test_a_damaged_model_is_stored_again(place: Path, damage: str) -> None:
     data = file.read_bytes()
     if damage == "missing":
         file.unlink()
+    elif damage == "no record":
+        (file.parent / "stored.json").unlink()
     elif damage == "other":
         file.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
     else:
@@ -180,7 +182,7 @@ def test_a_damaged_model_is_stored_again(place: Path, damage: str) -> None:
 
 
 def test_where_nothing_can_be_written_nothing_is_stored(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*arguments: object, **named: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
@@ -191,6 +193,7 @@ def test_where_nothing_can_be_written_nothing_is_stored(
         translator.engine = EngineSearch("auto", 1, BundleState.of(where))
         assert translator(LINES) == own(place)
     assert sorted(place.iterdir()) == before and not (tmp_path / "hf:").exists()
+    assert "cannot be stored there (no space left on device)" in caplog.text
 
 
 @pytest.mark.parametrize("way", ["the folder", "its parent"])
