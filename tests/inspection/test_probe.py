@@ -75,14 +75,14 @@ def test_blocks_that_are_nested_all_count() -> None:
     with without_heads(pipeline, both):
         expected = log_prob(pipeline)
         with record_attention(pipeline) as inner:
-            assert log_prob(pipeline) == expected
+            assert log_prob(pipeline) == pytest.approx(expected, abs=1e-5)
         assert sum(map(math.log, trace(pipeline, TEXT, TARGET).probabilities)) == pytest.approx(
             expected, abs=1e-5
         )
     with record_attention(pipeline) as outer, without_heads(pipeline, {(1, 1)}):
         with without_heads(pipeline, {(1, 2)}):
-            assert log_prob(pipeline) == pytest.approx(expected, abs=1e-6)
-        assert log_prob(pipeline) != pytest.approx(expected, abs=1e-6)
+            assert log_prob(pipeline) == pytest.approx(expected, abs=1e-5)
+        assert log_prob(pipeline) != pytest.approx(expected, abs=1e-5)
     assert {name: len(calls) for name, calls in outer.items()} == {
         name: 2 * len(calls) for name, calls in inner.items()
     }
