@@ -1,6 +1,7 @@
 import math
 import os
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,21 @@ def test_of_sentences_with_marks_a_hypothesis_comes_first_that_has_each_mark_onc
     batch.model.search = lambda *arguments: [list(found)]  # type: ignore[method-assign]
     [[first, second]] = batch.add([Query(0, ids, 9, 2, scored=False)]).values()
     assert first.tokens == found[2][0] and second.tokens == [70]
+
+
+def test_sentences_at_their_own_limit_are_searched_again_together() -> None:
+    config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    batch = ctranslate2_engines(None, 1)(untrained(config, [*MARKERS]))(4).batch()
+    assert isinstance(batch, CTranslate2Batch)
+    searched: list[tuple[int, int]] = []
+
+    def search(*given: Any) -> list[list[tuple[list[int], float]]]:
+        sources, limit = given[-3:-1]
+        searched.append((len(sources), limit))
+        return [[([70] * limit, -0.1)] for _ in sources]
+
+    batch.model.search = search  # type: ignore[method-assign]
+    limits = (5, 9, 5, 30)
+    found = batch.add([Query(n, [70], limit, 1, False) for n, limit in enumerate(limits)])
+    assert searched[0] == (4, 30) and sorted(searched[1:]) == [(1, 9), (1, 30), (2, 5)]
+    assert [len(found[n][0].tokens) for n in range(4)] == [*limits]
