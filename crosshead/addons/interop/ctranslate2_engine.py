@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosshead.addons.interop.ctranslate2_model import (
     IGNORED,
+    NAME,
     RECORD,
     STORED,
     CTranslate2Batch,
@@ -185,7 +186,7 @@ def _translator(folder: str, device: "torch.device", workers: int) -> Any:
 class CTranslate2Engine:
     """A model in CTranslate2 with the beam of one search."""
 
-    name = "ctranslate2"
+    name = NAME
 
     beam: int
     """The number of hypotheses of the search."""

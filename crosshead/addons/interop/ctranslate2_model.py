@@ -36,8 +36,11 @@ from crosshead.vocabulary import EOS
 
 logger = logging.getLogger(__name__)
 
-STORED, RECORD = f"{ENGINES}/ctranslate2", "stored.json"
-"""The folder of a stored model in that of its bundle, and the file that says what is there."""
+NAME, RECORD = "ctranslate2", "stored.json"
+"""The name of the engine, and the file that says what is in the folder of a stored model."""
+
+STORED = f"{ENGINES}/{NAME}"
+"""The folder of a stored model in that of its bundle."""
 
 IGNORED = ".gitignore"
 """The file that keeps a stored model out of a repository."""
@@ -292,4 +295,5 @@ class StoredCTranslate2:
             library().Translator(str(folder), device="cpu", inter_threads=workers, intra_threads=1),
         )
         batch = partial(CTranslate2Batch, self.alignments, decode.length_penalty, decode)
-        self.decode, self.search = decode, search_with(batch, decode, self.most_positions[1])
+        self.decode = decode
+        self.search = search_with(NAME, batch, decode, self.most_positions[1])

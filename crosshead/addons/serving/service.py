@@ -198,10 +198,11 @@ class Service:
         plans = [await _planned(translator, line, job.glossary) async for line in in_slices(lines)]
         ids = [each for plan in plans for each in plan.ids]
         hypotheses = iter(await self._search(job, search, lines, ids, times))
-        decode = translator.bundle.config.decode
+        decode, engine = translator.bundle.config.decode, search.route.engine(search.wanted).name
         found: list[list[Translation]] = []
         async for line, plan in in_slices(zip(lines, plans, strict=True)):
-            given = [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
+            found_here = list(islice(hypotheses, len(plan.ids)))
+            given = [line], plan, found_here, search.wanted, decode, engine
             # The model may read the sentence once more.
             if any(each.spans or each.told for each in plan.marked):
                 found += await asyncio.to_thread(translator.joined, *given)

@@ -21,6 +21,7 @@ from crosshead.errors import DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
+from crosshead.tasks.translation.engine import OWN
 from crosshead.tasks.translation.line_pipeline import LinePipeline
 from crosshead.tasks.translation.line_translator import Translation
 from crosshead.tasks.translation.text_translator import checked_lines
@@ -154,7 +155,7 @@ class MultimodalTranslator(ImageTextPipeline, LinePipeline):
             most=self.bundle.config.model.most_positions,
             progress=progress,
         )
-        return self.joined(lines, planned, hypotheses, n_best, decode)
+        return self.joined(lines, planned, hypotheses, n_best, decode, OWN)
 
     def gates(self, image: ImageLike, sentence: str) -> list[tuple[str, float]]:
         """Return the pieces of a sentence, each with its mean gate (0: text alone, 1: image).

@@ -90,15 +90,13 @@ Engines = Callable[[int], "Engine"]
 """Makes an engine of a translator, by its beam."""
 
 
-class Search(Protocol):
-    """The search of an engine that is not the model itself."""
+class Search(NamedTuple):
+    """A search, and the name of its engine."""
 
-    def __call__(
-        self, ids: Sequence[Sequence[int]], count: int, *, scored: bool,
-        progress: Callable[[float], None],
-    ) -> list[list[Hypothesis]]:  # fmt: skip
-        """Return `count` hypotheses of each source, best first. See `Translator.translate`."""
-        ...
+    engine: str
+    find: Callable[..., list[list[Hypothesis]]]
+    """Returns hypotheses of each source, best first: of the sources' ids if they are not chosen
+    yet, with a number of hypotheses, `scored` and `progress` as in `Translator.translate`."""
 
 
 class MakesEngines(Protocol):
@@ -231,15 +229,15 @@ class EngineSearch:
                     return stored.search
             if is_suited or self._is_named:
                 engine = other(None, self._workers)(translator, decode)(decode.beam)
-                return search_with(engine.batch, decode, translator.most_positions[1])
+                return search_with(engine.name, engine.batch, decode, translator.most_positions[1])
         return None
 
 
 def search_with(
-    batch: Callable[[], DecodingBatch], decode: DecodeConfig, most: int | None
+    name: str, batch: Callable[[], DecodingBatch], decode: DecodeConfig, most: int | None
 ) -> Search:
     """Return the search with the batches of an engine, whose outputs have a largest length."""
-    return partial(_searched, batch, decode.max_extra, most or sys.maxsize)
+    return Search(name, partial(_searched, batch, decode.max_extra, most or sys.maxsize))
 
 
 def _searched(

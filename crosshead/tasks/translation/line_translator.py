@@ -97,6 +97,7 @@ class Translation:
         flags: Signs that the line is unlike the training data, or that the translation is bad:
             names from `crosshead.text.profile.FLAGS`. `unread`: its image could not be read.
         terms: The terms of a glossary that the line has.
+        engine: The engine that searched, or nothing if no search was needed.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Translation:
     was_passed_through: bool = False
     flags: tuple[str, ...] = ()
     terms: tuple[UsedTerm, ...] = ()
+    engine: str = ""
 
 
 class PlannedLines(NamedTuple):
@@ -236,8 +238,9 @@ class LineTranslator(ABC):
         hypotheses: Sequence[list[Hypothesis]],
         n_best: int,
         decode: DecodeConfig,
+        engine: str,
     ) -> list[list[Translation]]:
-        """Return the translations of each line, best first, from those of its parts."""
+        """Return the translations of each line, best first, from those that an engine found."""
         found, ids = iter(hypotheses), iter(planned.ids)
         marked, texts = iter(planned.marked), iter(self._texts(planned, hypotheses))
         terms = iter(planned.terms)
@@ -253,13 +256,14 @@ class LineTranslator(ABC):
                     line_ids += self._without_marks(next(ids)[tag_length:])
                 else:
                     read.append(_Part(part, marks, next(terms), [], [part.strip()]))
-            if not any(part.hypotheses for part in read) and line.strip():
+            searched = engine if any(part.hypotheses for part in read) else ""
+            if not searched and line.strip():
                 long = len(line) > LONGEST_STRETCH and not parts
                 passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=long)
                 translations.append([passed])
                 continue
             best = self._joined(read, n_best, decode)
-            translations.append([self._flagged(each, read, line_ids) for each in best])
+            translations.append([self._flagged(each, read, line_ids, searched) for each in best])
         return translations
 
     def _with_terms(self, marked: Marked, terms: Sequence[Term], *, exact: bool) -> Marked:
@@ -420,7 +424,7 @@ class LineTranslator(ABC):
         return {}
 
     def _flagged(
-        self, translation: Translation, parts: Sequence["_Part"], ids: list[int]
+        self, translation: Translation, parts: Sequence["_Part"], ids: list[int], engine: str
     ) -> Translation:
         source = " ".join(part.marked.text for part in parts)
         text = bare(translation.text, self._unread(translation.text))
@@ -435,7 +439,7 @@ class LineTranslator(ABC):
         )  # fmt: skip
         if not all(term.is_used for term in terms):
             flags = (*flags, "term")
-        return replace(translation, flags=flags, terms=terms) if flags or terms else translation
+        return replace(translation, flags=flags, terms=terms, engine=engine)
 
     def _parts(self, line: str) -> list[str]:
         """Return the parts in which a line is translated: the line, or its sentences.

@@ -7,9 +7,9 @@ from pathlib import Path
 from crosshead.bundle.texts import BundleState, TextParts, read_parts
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError, UserError
-from crosshead.tasks.translation.engine import StoredModel, packages_engines
+from crosshead.tasks.translation.engine import Search, StoredModel, packages_engines
 from crosshead.tasks.translation.line_translator import Alignments, MostPositions, PlannedLines
-from crosshead.tasks.translation.text_translator import Searcher, TextTranslator
+from crosshead.tasks.translation.text_translator import TextTranslator
 
 
 class StoredTranslator(TextTranslator):
@@ -29,11 +29,12 @@ class StoredTranslator(TextTranslator):
         """The alignments of the model."""
         return self._model.alignments
 
-    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Searcher:
+    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Search:
         """Return the search of the engine."""
         if decode != self._model.decode:
             raise ConfigError("a stored model has one search; load the bundle for another one")
-        return partial(self._model.search, planned.ids, scored=scored)
+        search = self._model.search
+        return search._replace(find=partial(search.find, planned.ids, scored=scored))
 
 
 def stored_translator(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self, overload
 
 from crosshead.bundle.texts import TextParts
-from crosshead.decoding.hypotheses import Hypothesis
 from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
+from crosshead.tasks.translation.engine import Search
 from crosshead.tasks.translation.line_translator import (
     LineTranslator,
     PlannedLines,
@@ -21,9 +21,6 @@ from crosshead.text.glossary import Glossary
 from crosshead.text.parallel.languages import tag_of, tagged_languages
 
 __all__ = ["TextTranslator"]
-
-Searcher = Callable[..., list[list[Hypothesis]]]
-"""A search for a number of hypotheses of each part, with a callback `progress`."""
 
 
 class TextTranslator(LineTranslator):
@@ -44,8 +41,8 @@ class TextTranslator(LineTranslator):
             self.tag = tag_of(languages[0]) if len(languages) == 1 else None
 
     @abstractmethod
-    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Searcher:
-        """Return what searches for the hypotheses of the parts of lines.
+    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Search:
+        """Return the search for the hypotheses of the parts of lines.
 
         Args:
             planned: The parts.
@@ -53,8 +50,8 @@ class TextTranslator(LineTranslator):
             scored: False if nobody reads the log-probabilities of pieces.
 
         Returns:
-            A function of the number of hypotheses and a callback `progress`, which gets the
-            finished share. It returns the hypotheses of each part, best first.
+            A search with the number of hypotheses and a callback `progress`, which gets the
+            finished share. It finds the hypotheses of each part, best first.
         """
 
     def into(self, language: str) -> Self:
@@ -162,8 +159,9 @@ class TextTranslator(LineTranslator):
         decode.check_count(n_best)
         lines = checked_lines(lines)
         planned = self.planned(lines, first, glossary)
-        hypotheses = self.searcher(planned, decode, scored)(n_best, progress=progress)
-        return self.joined(lines, planned, hypotheses, n_best, decode)
+        search = self.searcher(planned, decode, scored)
+        hypotheses = search.find(n_best, progress=progress)
+        return self.joined(lines, planned, hypotheses, n_best, decode, search.engine)
 
     def translate_document(
         self,

@@ -21,7 +21,7 @@ from crosshead.tasks.translation.log_probs import (
     score_examples,
     why_too_long,
 )
-from crosshead.tasks.translation.text_translator import Searcher, TextTranslator, checked_lines
+from crosshead.tasks.translation.text_translator import TextTranslator, checked_lines
 from crosshead.text.batching import Example, collate
 from crosshead.vocabulary import EOS
 
@@ -60,7 +60,7 @@ class Translator(TextTranslator, LinePipeline):
         first, *others = config.target_languages
         return f"{cls.usage} --to {first}  # or {', '.join(others)}"
 
-    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Searcher:
+    def searcher(self, planned: PlannedLines, decode: DecodeConfig, scored: bool) -> Search:
         """Return the search of the engine, if it suits, or of the model.
 
         Args:
@@ -71,8 +71,8 @@ class Translator(TextTranslator, LinePipeline):
         attentions = (each for each in self.model.modules() if isinstance(each, Attention))
         is_watched = any(each.backend for each in attentions)  # by somebody who looks inside
         if self.engine and not is_watched and (search := self.engine(self, decode)):
-            return partial(search, planned.ids, scored=scored)
-        return partial(
+            return search._replace(find=partial(search.find, planned.ids, scored=scored))
+        find = partial(
             search_all,
             self.model,
             TokenInputs(planned.ids),
@@ -81,6 +81,7 @@ class Translator(TextTranslator, LinePipeline):
             numbers=planned.numbers,
             most=self.most_positions[1],
         )
+        return Search(OWN, find)
 
     def score(
         self,

@@ -107,9 +107,9 @@ def test_the_engine_that_suits_finds_the_same(translator: Translator, decode: De
     n_best = min(2, decode.beam)
     assert EngineSearch("crosshead")(translator, decode) is None
     search = EngineSearch("auto")(translator, decode)
-    assert search
+    assert search and search.engine == "ctranslate2"
     ids, shares = translator.planned(LINES, 0).ids, list[float]()
-    other = search(ids, n_best, scored=True, progress=shares.append)
+    other = search.find(ids, n_best, scored=True, progress=shares.append)
     assert shares == [0.0, 1.0]
     own = search_all(translator.model, TokenInputs(ids), translator.bundle.specials, decode, n_best)
     for ours, theirs in zip(own, other, strict=True):

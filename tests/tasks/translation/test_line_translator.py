@@ -166,12 +166,14 @@ def test_both_engines_keep_marks(
     reads_marks: Translator, engines: Callable[[Translator], Engines]
 ) -> None:
     planned = reads_marks.planned(MARKED, 0)
-    batch, found = engines(reads_marks)(2).batch(), dict[int, list[Hypothesis]]()
+    engine, found = engines(reads_marks)(2), dict[int, list[Hypothesis]]()
+    batch = engine.batch()
     with torch.inference_mode():
         found |= batch.add([Query(n, ids, 60, 1) for n, ids in enumerate(planned.ids)])
         while len(batch):
             found |= batch.step()
-    joined = reads_marks.joined(MARKED, planned, [found[n] for n in range(len(found))], 1, None)
+    hypotheses = [found[n] for n in range(len(found))]
+    joined = reads_marks.joined(MARKED, planned, hypotheses, 1, None, engine.name)
     for line, [best] in zip(MARKED, joined, strict=True):
         tags = re.compile(r"</?[bi]>|<br/>|\{.\}|%s|😆")
         assert sorted(tags.findall(best.text)) == sorted(tags.findall(line))

@@ -86,6 +86,7 @@ def test_the_first_run_stores_the_model_and_others_need_no_pytorch(place: Path) 
     expected = "\n".join(own(place)) + "\n"
     assert translated(place) == (WITH, expected)
     assert translated(place) == (WITHOUT, expected)
+    assert json.loads(translated(place, "--jsonl", text="one two")[1])["engine"] == "ctranslate2"
     page = "<p>One <b>two</b> three. <i>Ten</i> nine.</p>"
     code, tagged = translated(place, "--format", "html", text=page)
     assert code == WITHOUT

@@ -255,6 +255,7 @@ def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
     )
     rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
     assert [row["was_passed_through"] for row in rows] == [False, True, False]
+    assert [row["engine"] for row in rows] == ["crosshead", "", "crosshead"]
     assert [row["translation"] for row in rows] == [first, letters, last]
     listed = output_of([*command, "--n-best", 2], capfd).splitlines()
     assert [line.split(" ||| ")[0] for line in listed] == ["1", "1", "2", "3", "3"]
