@@ -3,11 +3,10 @@
     python benchmarks/shortlist.py runs/student --pairs distilled/train.en distilled/train.de
         --source val.en --target val.de [--kind int8]
 
-With a shortlist the decoder computes the logits of the most frequent target pieces and of the most
-probable translations of each source piece, in place of the whole vocabulary. The translations come
-from IBM model 1 on the pairs. The exports take turns on one thread, in greedy search. Speed is in
-sentences a second of CPU time: all sentences at once, and the first 200 one by one; the median,
-the least and the most of all turns.
+With a shortlist the decoder computes the logits of the most frequent target pieces, and of each
+source piece and its most probable translations in the pairs, in place of the whole vocabulary. The
+exports take turns on one thread, in greedy search. Speed is in sentences a second of CPU time: all
+sentences at once, and the first 200 one by one; the median, the least and the most of all turns.
 """
 
 import argparse
@@ -23,17 +22,16 @@ from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import numpy as np
 import torch
 from harness import machine, progress, table
 from judge import lines_of
 
+from crosshead.addons.interop import ctranslate2
 from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.export import export
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator
-from crosshead.text.tokenizers import Tokenizer
 
 SIZES = ((100, 10), (200, 20), (100, 50))
 """Numbers of frequent target pieces, and of translations of a source piece."""
@@ -62,11 +60,11 @@ def main() -> None:
         export(loaded, "ctranslate2", whole, kind=given.kind, sources=sources[:200])
         engines["none"] = library().Translator(str(whole), intra_threads=1), False
         left, right = map(lines_of, given.pairs)
-        learned = lexicon(left, right, tokenizer, target)
-        for first, most in SIZES:
+        for ctranslate2.FREQUENT, ctranslate2.TRANSLATIONS in SIZES:
+            first, most = ctranslate2.FREQUENT, ctranslate2.TRANSLATIONS
             place = Path(folder) / f"{first}-{most}"
             shutil.copytree(whole, place)
-            (place / "vmap.txt").write_text(shortlist(*learned, first, most, tokenizer, target))
+            ctranslate2.write_shortlist(loaded, left, right, place)
             name = f"{first} frequent pieces, {most} translations"
             engines[name] = library().Translator(str(place), intra_threads=1), True
         rates: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -93,52 +91,6 @@ def main() -> None:
     ]
     header = ["shortlist", "BLEU", "texts as without", "at once, /s", "one by one, /s"]
     print(table(header, rows))
-
-
-def lexicon(
-    left: Sequence[str], right: Sequence[str], tokenizer: Tokenizer, target: Tokenizer
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pairs of pieces, best translations of each first, and the counts of target pieces."""
-    sources = [np.array(tokenizer.encode(line)) for line in left]
-    targets = [np.array(target.encode(line)) for line in right]
-    size, ends = target.vocab_size, np.cumsum([0, *map(len, targets)])
-    a = np.concatenate([np.tile(s, len(t)) for s, t in zip(sources, targets, strict=True)])
-    b = np.concatenate([np.repeat(t, len(s)) for s, t in zip(sources, targets, strict=True)])
-    place = np.concatenate(
-        [
-            np.repeat(np.arange(first, first + len(t)), len(s))
-            for s, t, first in zip(sources, targets, ends, strict=False)
-        ]
-    )
-    pairs, pair = np.unique(a * size + b, return_inverse=True)
-    probability = np.ones(len(pairs))
-    for _ in range(5):
-        weight = probability[pair]
-        counts = np.bincount(pair, weight / np.bincount(place, weight)[place])
-        probability = counts / np.bincount(pairs // size, counts)[pairs // size]
-    order = np.lexsort((-probability, pairs // size))
-    frequency = np.bincount(np.concatenate(targets), minlength=size)
-    return pairs[order] // size, pairs[order] % size, frequency
-
-
-def shortlist(
-    a: np.ndarray,
-    b: np.ndarray,
-    frequency: np.ndarray,
-    first: int,
-    most: int,
-    tokenizer: Tokenizer,
-    target: Tokenizer,
-) -> str:
-    """Return CTranslate2's `vmap.txt`: the pieces that count always, and those of each piece."""
-    pieces, read = target.pieces(range(target.vocab_size)), tokenizer.pieces(range(a.max() + 1))
-    found: dict[int, list[str]] = defaultdict(list)
-    for one, other in zip(a.tolist(), b.tolist(), strict=True):
-        if len(found[one]) < most:
-            found[one].append(pieces[other])
-    always = ["</s>", *(pieces[n] for n in np.argsort(-frequency)[:first])]
-    rows = [("", always), *((read[one], some) for one, some in found.items())]
-    return "".join(f"{name}\t{' '.join(some)}\n" for name, some in rows)
 
 
 def share(some: Sequence[str], others: Sequence[str]) -> float:

@@ -10,6 +10,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words, inline_code
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
+from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.attention_kinds import POSITIONS
 from crosshead.tasks.language.text_generator import TextGenerator
@@ -102,6 +103,11 @@ class ForeignSearch:
     top_p: float = 1.0
     exact: bool = False
     min_length: int = 0
+
+    def decode(self, **others: Any) -> DecodeConfig:
+        """Return the settings of crosshead's search with this length penalty, and others."""
+        known = {key: getattr(self, key) for key in ("beam", "length_penalty", "min_length")}
+        return DecodeConfig(length_offset=0.0, max_extra=1000, **known, **others)
 
     def __str__(self) -> str:
         """Return the settings as a clause."""
@@ -222,6 +228,9 @@ class Export:
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
+        write_shortlist: Adds the target pieces among which the decoder chooses, for each source
+            piece, to a written model, if the format has them. It receives the bundle, source and
+            target lines to learn them from, and the directory.
     """
 
     name: str
@@ -240,6 +249,7 @@ class Export:
     language: str = "python"
     library: str = ""
     notes: str = ""
+    write_shortlist: Callable[[TextBundle, Sequence[str], Sequence[str], Path], None] | None = None
 
     def refusals(self, bundle: Bundle) -> list[str]:
         """Return what the format cannot express of a bundle, with what works instead."""

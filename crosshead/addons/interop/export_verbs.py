@@ -62,6 +62,14 @@ def export(
         str | None,
         typer.Option(metavar="L", help="Code of the target language, likewise."),
     ] = None,
+    shortlist: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="SOURCE TARGET",
+            help="Files of sentence pairs, from which ctranslate2 learns among which target pieces "
+            "the decoder chooses for each source piece. This is faster, and changes a few texts.",
+        ),
+    ] = None,
     no_verify: Annotated[
         bool,
         typer.Option(
@@ -88,6 +96,7 @@ def export(
     from crosshead.addons.interop.export import export as export_bundle
     from crosshead.system.lines import read_lines
     from crosshead.tasks.registry import load_bundle
+    from crosshead.text.parallel.corpora import read_aligned
 
     done = export_bundle(
         load_bundle(bundle),
@@ -100,6 +109,7 @@ def export(
         source=bundle,
         source_language=source_language,
         target_language=target_language,
+        shortlist=shortlist and read_aligned(*shortlist),
     )
     rows = [
         ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],

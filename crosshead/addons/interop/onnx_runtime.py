@@ -16,7 +16,6 @@ from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.verify import free_specials, scored, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import search as search_batch
-from crosshead.decoding.settings import DecodeConfig
 from crosshead.text.batching import Batch, Example, collate
 from crosshead.vocabulary import PAD
 
@@ -134,14 +133,7 @@ class LoadedGraphs:
         length penalty of Hugging Face.
         """
         ids = self.encode(lines)
-        decode = DecodeConfig(
-            beam=search.beam,
-            length_penalty=search.length_penalty,
-            length_offset=0.0,
-            max_extra=1000,
-            min_length=search.min_length,
-            stop="exact" if search.exact else "last",  # the rules of Hugging Face
-        )
+        decode = search.decode(stop="exact" if search.exact else "last")  # as Hugging Face does
         found: list[str] = []
         for first in range(0, len(ids), _BATCH):
             some = [(row, ()) for row in ids[first : first + _BATCH]]

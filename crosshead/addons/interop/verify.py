@@ -21,7 +21,6 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.decoding.hypotheses import Specials
 from crosshead.decoding.search import greedy_search
-from crosshead.decoding.settings import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
@@ -233,21 +232,9 @@ def _misread(foreign: Foreign, own: Sequence[Output]) -> int:
 def _translations(bundle: TextBundle, lines: Sequence[str], search: ForeignSearch) -> list[Output]:
     """Return the translations of lines, with the settings of the foreign search."""
     sources, decode = source_ids(bundle, lines), bundle.target_tokenizer.decode
-    settings = DecodeConfig(
-        beam=search.beam,
-        length_penalty=search.length_penalty,
-        length_offset=0.0,
-        max_extra=1000,
-        min_length=search.min_length,
-        batch_tokens=bundle.config.decode.batch_tokens,
-    )
-    found = search_all(
-        decodable(bundle.model),
-        TokenInputs(sources),
-        free_specials(bundle),
-        settings,
-        most=search.max_length,
-    )
+    settings = search.decode(batch_tokens=bundle.config.decode.batch_tokens)
+    model, free = decodable(bundle.model), free_specials(bundle)
+    found = search_all(model, TokenInputs(sources), free, settings, most=search.max_length)
     return [
         Output(line, ids, list(best.tokens), decode(best.tokens), best.finished)
         for line, ids, [best, *_] in zip(lines, sources, found, strict=True)
