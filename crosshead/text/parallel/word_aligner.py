@@ -227,7 +227,14 @@ class WordAligner:
         return np.asarray(weight / (weight.sum(axis=2, keepdims=True) + none), np.float32)
 
     def translations(self, most: int) -> dict[int, list[int]]:
-        """Return the most probable translations of each source token, the best one first."""
+        """Return the most probable translations of each source token, the best one first.
+
+        Args:
+            most: The largest number of translations of a token.
+
+        Returns:
+            The target tokens of each source token that has any.
+        """
         found: dict[int, list[int]] = defaultdict(list)
         for pair in np.argsort(-self._probabilities, kind="stable").tolist():
             best = found[int(self._pairs.source[pair])]
