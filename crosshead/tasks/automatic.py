@@ -56,8 +56,9 @@ difference was clear in 40 (docs/results.md). Its bound of 30 epochs lies betwee
 bounds of the first three sizes were chosen without a measurement.
 """
 
-WIDTH_OF_MUON = 128
-"""The width at which models train with Muon (docs/results.md). Other widths are not measured."""
+WIDEST_OF_MUON = 128
+"""The largest width at which models train with Muon. Widths 64 and 128 are measured
+(docs/results.md), larger ones are not."""
 
 LONGEST_UNASKED = 3600.0
 """The largest expected number of seconds of a run with `least_epochs`, if no minutes are stated.
@@ -260,7 +261,7 @@ def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
         train["consistency"] = size.consistency
     recipe = _filled(recipe, {"model": _shape(size), "train": train})
     assert isinstance(recipe.model, TransformerConfig)
-    optimizer = "muon" if recipe.model.d_model == WIDTH_OF_MUON else "adam"
+    optimizer = "muon" if recipe.model.d_model <= WIDEST_OF_MUON else "adam"
     return _filled(recipe, {"train": {"optimizer": optimizer}})
 
 
