@@ -47,8 +47,8 @@ SEARCH, SHORTLIST = "search.json", "vmap.txt"
 """The files of the search settings, which CTranslate2 itself does not store, and of a shortlist."""
 
 FREQUENT, TRANSLATIONS = 100, 50
-"""The numbers of frequent pieces and of translations of a source piece in a shortlist. Twice and
-0.4 times as many are as fast, and change more texts (docs/synthetic_data.md)."""
+"""The number of frequent pieces in a shortlist, and of translations of a source piece. With 100 and
+10, or 200 and 20, the decoder is about as fast, and more texts differ (docs/synthetic_data.md)."""
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:

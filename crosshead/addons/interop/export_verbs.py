@@ -66,8 +66,9 @@ def export(
         tuple[Path, Path] | None,
         typer.Option(
             metavar="SOURCE TARGET",
-            help="Files of sentence pairs, from which ctranslate2 learns among which target pieces "
-            "the decoder chooses for each source piece. This is faster, and changes a few texts.",
+            help="Two files of sentence pairs, for ctranslate2. The decoder then chooses among "
+            "the pieces that translate the source in them, and frequent ones. It is faster, and "
+            "a few texts change.",
         ),
     ] = None,
     no_verify: Annotated[

@@ -95,8 +95,9 @@ class Search(NamedTuple):
 
     engine: str
     find: Callable[..., list[list[Hypothesis]]]
-    """Returns hypotheses of each source, best first: of the sources' ids if they are not chosen
-    yet, with a number of hypotheses, `scored` and `progress` as in `Translator.translate`."""
+    """Returns the hypotheses of each source, best first. It receives the ids of the sources, a
+    number of hypotheses, and `scored` and `progress` as in `Translator.translate`. A translator
+    binds the ids and `scored` of its lines."""
 
 
 class MakesEngines(Protocol):
