@@ -5,8 +5,8 @@ space is kept, and characters without a piece are spelled in bytes. Therefore `d
 == text` for every text of valid Unicode. SentencePiece writes a space as U+2581. A U+2581 in the
 text itself is escaped before encoding and restored after decoding.
 
-BPE segmentation is implemented here, on the pieces of the model, for two reasons. BPE-dropout must
-depend only on the given random generator. And words repeat, so that a cache answers most requests.
+BPE-dropout is implemented here, on the pieces of the model, because it must depend only on the
+given random generator.
 """
 
 import copy
@@ -202,7 +202,7 @@ class BpeTokenizer(SubwordTokenizer):
     ) -> list[list[int]]:
         """Return the ids of many lines, as `encode` does."""
         if rng is None or self.sampling == 0:
-            return [self._encode_line(escape(line)) for line in lines]
+            return super().encode_lines(lines)
         return [self._sample_line(escape(line), rng) for line in lines]
 
     def with_sampling(self, sampling: float) -> Self:
@@ -210,12 +210,6 @@ class BpeTokenizer(SubwordTokenizer):
         copied = copy.copy(self)
         copied.sampling = sampling
         return copied
-
-    def _encode_line(self, text: str) -> list[int]:
-        ids: list[int] = []
-        for word in self._words(text):
-            ids.extend(self._segment(word)[0])
-        return ids
 
     def _sample_line(self, text: str, rng: np.random.Generator) -> list[int]:
         """Sample a segmentation: draw, for every step, how many of the best merges are dropped.
