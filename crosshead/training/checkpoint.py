@@ -2,7 +2,7 @@
 
     checkpoints/update-00001200/
         weights.safetensors     float32 weights
-        optimizer.safetensors   Adam's moments, and the moving average with `train.ema`
+        optimizer.safetensors   the optimiser's moments, and the moving average with `train.ema`
         state.json              the progress of the run, and the checksums of all three files
     checkpoints/best.safetensors    the weights that validated best so far, with their checksum
     checkpoints/.update-*           a checkpoint that is unfinished, or about to be removed
@@ -137,7 +137,7 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
 
 
 def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
-    """Load weights and Adam's moments from a checkpoint, and return the progress of the run.
+    """Load weights and moments from a checkpoint, and return the progress of the run.
 
     A checkpoint stores no random state, because random draws depend on seed and update alone.
     """

@@ -276,10 +276,10 @@ class Optimizer:
         self.averages = self._copies() if self.ema else {}
 
     def state(self) -> dict[str, Tensor]:
-        """Return Adam's moments and step counts, the moving average, and the loss scale.
+        """Return the moments and step counts, the moving average, and the loss scale.
 
-        They are named like `NAME.exp_avg`, and the average of a weight `NAME.average`. In sharded
-        training they are gathered in the same way as `weights`.
+        They are named like `NAME.exp_avg` or `NAME.momentum`, and the average of a weight
+        `NAME.average`. In sharded training they are gathered in the same way as `weights`.
         """
         moments = {
             f"{name}.{key}": value

@@ -228,9 +228,6 @@ class Export:
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
-        write_shortlist: Adds the target pieces among which the decoder chooses, for each source
-            piece, to a written model, if the format has them. It receives the bundle, source and
-            target lines to learn them from, and the directory.
     """
 
     name: str
@@ -249,7 +246,6 @@ class Export:
     language: str = "python"
     library: str = ""
     notes: str = ""
-    write_shortlist: Callable[[TextBundle, Sequence[str], Sequence[str], Path], None] | None = None
 
     def refusals(self, bundle: Bundle) -> list[str]:
         """Return what the format cannot express of a bundle, with what works instead."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,12 +28,8 @@ from crosshead.addons.interop.ctranslate2_model import BATCHES, library, pieces_
 from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, plain_tokenizers, program
 from crosshead.addons.interop.verify import in_equal_lengths, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.caller import option
-from crosshead.errors import ConfigError
 from crosshead.system.files import atomic_write
 from crosshead.text.batching import Example
-from crosshead.text.parallel.examples import Examples
-from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -43,12 +38,8 @@ logger = logging.getLogger(__name__)
 NEVER = -1e4
 """The bias of tokens that search never produces. Float16 holds this number, too."""
 
-SEARCH, SHORTLIST = "search.json", "vmap.txt"
-"""The files of the search settings, which CTranslate2 itself does not store, and of a shortlist."""
-
-FREQUENT, TRANSLATIONS = 100, 50
-"""The number of frequent pieces in a shortlist, and of translations of a source piece. With 100 and
-10, or 200 and 20, the decoder is about as fast, and more texts differ (docs/synthetic_data.md)."""
+SEARCH = "search.json"
+"""The file of the search settings, which CTranslate2 itself does not store."""
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
@@ -104,35 +95,8 @@ def _has_same_names(bundle: TextBundle) -> bool:
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
     """Write the search settings as arguments of `translate_batch` or of `generate_batch`."""
-    short = {"use_vmap": True} if (directory / SHORTLIST).exists() else {}
-    text = json.dumps(arguments(bundle, search) | short, indent=1) + "\n"
+    text = json.dumps(arguments(bundle, search), indent=1) + "\n"
     atomic_write(directory / SEARCH, text.encode())
-
-
-def write_shortlist(
-    bundle: TextBundle, sources: Sequence[str], targets: Sequence[str], directory: Path
-) -> None:
-    """Write the target pieces among which the decoder chooses, for each source piece of a text.
-
-    They are the piece itself and its translations in the given pairs, and for every text the end,
-    the reserved pieces and the frequent ones.
-    """
-    read, written = bundle.source_tokenizer, bundle.target_tokenizer
-    known, pieces = _vocabulary(read), _vocabulary(written)
-    both = {*known}.intersection(pieces)
-    if any(each.split() != [each] for each in (*known, *pieces)):
-        raise ConfigError(f"{option('shortlist')}: a piece has a space; leave the option out")
-    pairs = zip(read.encode_lines(sources), written.encode_lines(targets), strict=True)
-    examples = Examples.of(pairs)
-    size = max(len(known), len(pieces))
-    best = WordAligner(examples, size).translations(TRANSLATIONS)
-    often = np.bincount(examples.target.ids, minlength=size).argsort()[::-1][:FREQUENT]
-    rows = [("", [pieces[EOS], *written.special, *(pieces[each] for each in often)])]
-    for token, piece in enumerate(known):
-        copied = [piece] if piece in both else []
-        rows.append((piece, copied + [pieces[each] for each in best.get(token, ())]))
-    text = "".join(f"{piece}\t{' '.join(some)}\n" for piece, some in rows if some)
-    atomic_write(directory / SHORTLIST, text.encode())
 
 
 def arguments(bundle: TextBundle, search: ForeignSearch) -> dict[str, Any]:
@@ -319,10 +283,11 @@ CTRANSLATE2 = Export(
     },
     write=write,
     write_search=write_search,
-    write_shortlist=write_shortlist,
     load=Loaded,
     usage=usage,
     library="ctranslate2",
+    notes="On an AMD processor without VNNI instructions, set `CT2_USE_MKL=1` in the environment: "
+    "without it, products in int8 overflow.",
 )
 """The export of translation models."""
 
@@ -340,7 +305,6 @@ CTRANSLATE2_LANGUAGE = replace(
         kind: replace(tolerance, different=_DIFFERENT.get(kind, 90))
         for kind, tolerance in CTRANSLATE2.types.items()
     },
-    write_shortlist=None,
     load=LoadedGenerator,
 )
 """The export of language models."""

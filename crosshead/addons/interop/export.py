@@ -86,21 +86,18 @@ def export(
     source: Path | None = None,
     source_language: str | None = None,
     target_language: str | None = None,
-    shortlist: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> Exported:
     """Write a model in a foreign format, and compare what the foreign library computes.
 
     Nothing is left behind by an error, and an earlier export stays until a new one takes its place.
     """
     form = export_of(bundle, to)
-    if shortlist and form.write_shortlist is None:
-        raise ConfigError(f"{option('shortlist')}: this export has none; leave the option out")
     text = check_expressible(with_languages(bundle, source_language, target_language), form)
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix, source=source)
     check_libraries(form, verify=verify)
     with hidden_directory(out) as hidden, explain_os_errors(out):
-        done = _written(text, form, chosen, hidden, out, sources, verify, shortlist)
+        done = _written(text, form, chosen, hidden, out, sources, verify)
         check_place(out, force=force, suffix=form.suffix, source=source)  # minutes have passed
         _put(form, hidden, real_path(out), force=force)
     return done
@@ -232,7 +229,6 @@ def _written(
     out: Path,
     sources: Sequence[str] | None,
     verify: bool,
-    shortlist: tuple[Sequence[str], Sequence[str]] | None,
 ) -> Exported:
     """Write an export into an empty directory and verify it there."""
     form.write(bundle, kind, directory)
@@ -246,13 +242,9 @@ def _written(
             every_piece=kind == "float32",
         )
         check_comparison(comparison, tolerance_of(form, kind, foreign), f"{form.name} {kind}")
-    if shortlist and form.write_shortlist:
-        form.write_shortlist(bundle, *shortlist, directory)
     form.write_search(bundle, search, directory)
     if not form.suffix:
         text = readme(bundle, form, real_path(out).name, kind, comparison)
-        if shortlist:
-            text += "\nThe comparison was without the shortlist that the program uses.\n"
         atomic_write(directory / CARD, text.encode(errors="replace"))
     marker = directory / VERIFICATION
     files = {each.relative_to(directory) for each in directory.rglob("*") if each.is_file()}

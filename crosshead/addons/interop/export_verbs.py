@@ -37,7 +37,7 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 (default: float32). int8 is the smallest and fastest; int8_float32 gives the "
+            "bfloat16 (default: float32). int8 is the smallest; int8_float32 gives the "
             "same file. onnx has float32 and int8, huggingface has float32 alone.",
         ),
     ] = None,
@@ -61,15 +61,6 @@ def export(
     target_language: Annotated[
         str | None,
         typer.Option(metavar="L", help="Code of the target language, likewise."),
-    ] = None,
-    shortlist: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            metavar="SOURCE TARGET",
-            help="Two files of sentence pairs, for ctranslate2. The decoder then chooses among "
-            "the pieces that translate the source in them, and frequent ones. It is faster, and "
-            "a few texts change.",
-        ),
     ] = None,
     no_verify: Annotated[
         bool,
@@ -97,7 +88,6 @@ def export(
     from crosshead.addons.interop.export import export as export_bundle
     from crosshead.system.lines import read_lines
     from crosshead.tasks.registry import load_bundle
-    from crosshead.text.parallel.corpora import read_aligned
 
     done = export_bundle(
         load_bundle(bundle),
@@ -110,7 +100,6 @@ def export(
         source=bundle,
         source_language=source_language,
         target_language=target_language,
-        shortlist=shortlist and read_aligned(*shortlist),
     )
     rows = [
         ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],

@@ -7,7 +7,6 @@ target token is more likely to translate a source token at about the same place 
 Guided alignment trains a head of a model's attention with it (Chen et al. 2016; Garg et al. 2019).
 """
 
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -225,22 +224,6 @@ class WordAligner:
         weight = likely * np.where(known, self._probabilities[index], 0)
         none = _NONE * self._frequency[target][:, :, None]
         return np.asarray(weight / (weight.sum(axis=2, keepdims=True) + none), np.float32)
-
-    def translations(self, most: int) -> dict[int, list[int]]:
-        """Return the most probable translations of each source token, the best one first.
-
-        Args:
-            most: The largest number of translations of a token.
-
-        Returns:
-            The target tokens of each source token that has any.
-        """
-        found: dict[int, list[int]] = defaultdict(list)
-        for pair in np.argsort(-self._probabilities, kind="stable").tolist():
-            best = found[int(self._pairs.source[pair])]
-            if len(best) < most:
-                best.append(int(self._pairs.target[pair]))
-        return found
 
 
 class _Sample:

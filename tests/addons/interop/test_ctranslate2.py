@@ -10,7 +10,6 @@ import pytest
 import sentencepiece
 import torch
 
-from crosshead.addons.interop import ctranslate2
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.ctranslate2 import (
     CTRANSLATE2,
@@ -23,7 +22,6 @@ from crosshead.addons.interop.ctranslate2 import (
 from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.export import tolerance_of
 from crosshead.addons.interop.verify import check_comparison, compare_export
-from crosshead.errors import ConfigError
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.text.symbols import WordTokenizer
 from crosshead.vocabulary import PAD
@@ -87,37 +85,6 @@ def test_the_sentencepiece_model_beside_it_is_enough_to_translate(tmp_path: Path
         pieces.decode(each.hypotheses[0]) for each in translator.translate_batch(tokens, **settings)
     ]
     assert texts == Loaded(bundle, tmp_path).translate(TEXT["source"], search)
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_the_decoder_chooses_among_the_shortlist(
-    beam: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ctranslate2, "FREQUENT", 3)
-    monkeypatch.setattr(ctranslate2, "TRANSLATIONS", 2)
-    bundle = small_bundle(beam=beam)
-    CTRANSLATE2.write(bundle, "float32", tmp_path)
-    ctranslate2.write_shortlist(bundle, TEXT["source"], TEXT["target"], tmp_path)
-    CTRANSLATE2.write_search(bundle, ForeignSearch(beam, 0.4, 12), tmp_path)
-    settings = json.loads((tmp_path / "search.json").read_text())
-    rows = (line.split("\t") for line in (tmp_path / "vmap.txt").read_text().splitlines())
-    chosen = {piece: some.split(" ") for piece, some in rows}
-    pieces = bundle.source_tokenizer.pieces
-    sources = [pieces(bundle.source_tokenizer.encode(line)) for line in TEXT["source"][:3]]
-    translator, outside = library().Translator(str(tmp_path)), 0
-    for tokens in sources:  # a batch chooses among the shortlists of all its sentences
-        [short] = translator.translate_batch([tokens], **settings)
-        [free] = translator.translate_batch([tokens], **settings | {"use_vmap": False})
-        allowed = {*chosen[""], *(each for token in tokens for each in chosen[token])}
-        assert {*short.hypotheses[0]} <= allowed and "</s>" in allowed
-        outside += not {*free.hypotheses[0]} <= allowed
-    assert outside  # the model itself would choose other pieces
-
-
-def test_a_vocabulary_with_a_space_has_no_shortlist(tmp_path: Path) -> None:
-    bundle = small_bundle({}, {"kind": "characters"})
-    with pytest.raises(ConfigError, match="a piece has a space"):
-        ctranslate2.write_shortlist(bundle, TEXT["source"], TEXT["target"], tmp_path)
 
 
 def test_a_word_with_the_name_of_a_control_piece_is_refused() -> None:

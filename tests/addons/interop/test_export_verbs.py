@@ -26,14 +26,8 @@ def test_a_model_is_exported_and_verified(
     assert f"{out}, ctranslate2 int16" in said
     assert "length penalty" in said and "identical translations" in said
     assert (out / "model.bin").is_file()
-    (tmp_path / "train.de").write_text("".join(f"{line}\n" for line in TEXT["target"]))
-    pairs = ["--shortlist", tmp_path / "val.en", tmp_path / "train.de"]
-    output_of([*start, "--force", *pairs], capfd)
-    assert '"use_vmap": true' in (out / "search.json").read_text()
-    assert "without the shortlist" in (out / "README.md").read_text()
     said = output_of([*start, "--force", "--no-verify"], capfd)
     assert said.splitlines()[-1].split() == ["verified", "no"]
-    assert "use_vmap" not in (out / "search.json").read_text()
 
 
 def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused: Refused) -> None:
@@ -43,9 +37,6 @@ def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused:
     )
     start += ["--to", "ctranslate2"]
     assert "no such file" in refused(*start, "--valid-source", tmp_path / "none")
-    assert "no such file" in refused(*start, "--shortlist", tmp_path / "none", tmp_path / "none")
-    other = [*start[:-1], "onnx", "--shortlist", __file__, __file__]
-    assert "--shortlist: this export has none; leave the option out" in refused(*other)
     assert "not a bundle" in refused("export", tmp_path, "--to", "ctranslate2", "--out", "x")
     said = refused("export", bundle, "--to", "ctranslate2", "--out", bundle, "--force")
     assert "is there, and an export would damage it" in said

@@ -55,9 +55,6 @@ def test_the_most_probable_source_token_is_the_translated_one() -> None:
     right = np.where(target == EOS, EOS, target - 40)
     assert (chosen == right)[inside].mean() > 0.98
     assert found.sum(axis=2)[inside].mean() > 0.9
-    known = aligner.translations(2)
-    words = range(FIRST, FIRST + SOURCES)
-    assert all(known[word][0] == word + 40 and len(known[word]) <= 2 for word in words)
 
 
 @pytest.mark.parametrize(("reversed_order", "least", "most"), [(False, 8.1, 14), (True, 0, 0.1)])
