@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, Imported
@@ -33,15 +34,15 @@ from crosshead.addons.interop.imports.values import (
 )
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
 from crosshead.bundle.origin import ImportOrigin
-from crosshead.config import MOST_POSITIONS, shown
-from crosshead.decoding.settings import DecodeConfig
+from crosshead.config import MOST, MOST_POSITIONS, shown
+from crosshead.decoding.settings import MOST_EXTRA, DecodeConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary
 
 KIND = "ctranslate2"
 """The kind of these models."""
 
-MODEL, CONFIG = "model.bin", "config.json"
+MODEL, CONFIG, SEARCH = "model.bin", "config.json", "search.json"
 
 _VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
 _MOST_BYTES = 1 << 34
@@ -100,9 +101,26 @@ class _Settings(ForeignSettings):
 Variables = dict[str, np.ndarray[Any, Any]]
 
 
+class _Search(ForeignSettings):
+    """The arguments of `translate_batch` in the `search.json` of an export of crosshead."""
+
+    beam_size: int = Field(default=2, ge=1, le=1000)
+    length_penalty: float = Field(default=1.0, ge=0, le=10)
+    max_decoding_length: int = Field(default=256, ge=1, le=MOST)
+    min_decoding_length: int = Field(default=1, ge=0, le=MOST_EXTRA)
+
+
 def read(path: Path, name: str) -> Imported:
     """Return the Transformer of a directory as a bundle."""
-    found = read_model(ForeignDirectory(path), name, KIND)
+    directory = ForeignDirectory(path)
+    if directory.has(SEARCH):
+        given = checked(_Search, directory.json(SEARCH), path / SEARCH)
+        search = ForeignSearch(
+            given.beam_size, given.length_penalty, given.max_decoding_length,
+            min_length=given.min_decoding_length,
+        )  # fmt: skip
+        return read_model(directory, name, KIND, search=search)
+    found = read_model(directory, name, KIND)
     note = "CTranslate2 stores no search settings: the bundle has a beam of 4 and no length penalty"
     return Imported(found.bundle, [note, *found.notes])
 

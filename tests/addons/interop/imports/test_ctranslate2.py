@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
 from crosshead.addons.interop.ctranslate2_model import library
 from crosshead.addons.interop.imports.ctranslate2 import read
@@ -234,6 +235,22 @@ def test_a_model_has_no_search_settings(exported: Path) -> None:
     assert (config.decode.beam, config.longest_source, len(found.notes)) == (4, 1023, 1)
     assert (config.decode.length_penalty, config.decode.length_offset) == (0, 0)
     assert config.decode.min_length == 1
+
+
+def test_an_export_comes_back_with_its_search(exported: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(exported, tmp_path / "copied"))
+    CTRANSLATE2.write_search(small_bundle(), ForeignSearch(1, 0.5, 81, min_length=2), copied)
+    found = read(copied, "x")
+    config = found.bundle.config
+    decode = config.decode
+    assert (decode.beam, decode.length_penalty, decode.length_offset) == (1, 0.5, 0)
+    assert (decode.min_length, decode.max_extra + config.longest_source + 1) == (2, 81)
+    assert not found.notes
+    for key in json.loads((copied / "search.json").read_text()):
+        for value in WRONG:
+            (copied / "search.json").write_text(json.dumps({key: value}))
+            with contextlib.suppress(ForeignModelError):
+                DecodeConfig(**read(copied, "x").bundle.config.decode.model_dump())
 
 
 @pytest.mark.parametrize(
