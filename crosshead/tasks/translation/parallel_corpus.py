@@ -87,6 +87,7 @@ class _Learned:
 
     aligner: WordAligner | None = None
     forms: Forms | None = None
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class ParallelCorpus(TokenCorpus):
     stop_if_asked: Callable[[], None] = field(default=lambda: None, kw_only=True, compare=False)
     """A function that raises `Stopped` if the run should stop."""
     learned: _Learned = field(default_factory=_Learned, kw_only=True, compare=False)
-    """The aligner and forms of words, once they are learned. Copies of the corpus share them."""
+    """The aligner and the like, once they are learned. Copies of the corpus share them."""
 
     unit, unit_name = "pair", "sentence pairs"
 
@@ -182,8 +183,10 @@ class ParallelCorpus(TokenCorpus):
         share, tokenizers = recipe.data.noise, (self.source_tokenizer, self.target_tokenizer)
         if not share:
             return lambda examples, epoch: examples
-        seed, longest = recipe.train.seed, recipe.data.max_length
-        noise = Noise.of(chosen(0), tokenizers, share, seed, longest, self._tags)
+        if (noise := self.learned.noise) is None:
+            seed, longest = recipe.train.seed, recipe.data.max_length
+            noise = Noise.of(chosen(0), tokenizers, share, seed, longest, self._tags)
+            self.learned.noise = noise
         return lambda examples, epoch: Noised(examples, noise, epoch)
 
     def _tagger(
