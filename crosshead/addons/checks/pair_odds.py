@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.text.parallel.word_aligner import (
-    Direction,
     Links,
     WordIds,
     WordPairs,
@@ -74,15 +73,9 @@ class Lexicon:
     """Translations of words in both directions, learned from pairs."""
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
-        links = Links(source, target)
-        words = source.ids[links.source], target.ids[links.target]
-        self._pairs = pairs = WordPairs(*words, target.size)
-        self._forward = learn(
-            Direction(pairs.source, pairs.target, pairs.of_link, links.target, target, source.size)
-        )
-        self._backward = learn(
-            Direction(pairs.target, pairs.source, pairs.of_link, links.source, source, target.size)
-        )
+        sides = source, target
+        self._pairs = pairs = WordPairs(sides, target.size)
+        self._backward, self._forward = (learn(pairs, sides, said) for said in (0, 1))
 
     def scores(self, source: WordIds, target: WordIds) -> np.ndarray:
         """Return two scores for each pair: one for each direction.

@@ -57,22 +57,26 @@ class WordPairs:
     """Different pairs of a source word and a target word, numbered from 0.
 
     Attributes:
-        source: The source word of each pair.
-        target: The target word of each pair.
-        of_link: The pair of each link.
+        words: The source word of each pair, and its target word.
+        first: The number of the first link of each pair, among links sorted by their pairs.
+        places: The places of the source word and of the target word of each of these links.
     """
 
-    def __init__(self, source: np.ndarray, target: np.ndarray, width: int) -> None:
+    def __init__(self, sides: tuple[WordIds, WordIds], width: int) -> None:
         self._width = width
-        small = np.min_scalar_type(width)
+        links, small = Links(*sides), np.min_scalar_type(width)
+        words = sides[0].ids[links.source], sides[1].ids[links.target]
         # Small numbers are sorted by their digits, in a third of the time of `np.unique`.
-        order = np.lexsort((target.astype(small), source.astype(small)))
-        keys = self._key(source, target)[order]
-        is_new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-        self._keys = keys[is_new]
-        self.source, self.target = np.divmod(self._keys, width)
-        self.of_link = np.empty(len(keys), np.int32)
-        self.of_link[order] = np.cumsum(is_new, dtype=np.int32) - 1
+        order = np.lexsort((words[1].astype(small), words[0].astype(small)))
+        keys = self._key(*words)[order]
+        self.first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        self._keys = keys[self.first]
+        self.words = np.divmod(self._keys, width)
+        self.places = links.source[order], links.target[order]
+
+    def of_links(self, values: np.ndarray) -> np.ndarray:
+        """Return, for each link, the value of its pair."""
+        return np.repeat(values, np.diff(self.first, append=len(self.places[0])))
 
     def find(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of pairs, and whether they are known. Unknown ones have any number."""
@@ -81,33 +85,13 @@ class WordPairs:
         return index, self._keys[index] == keys
 
     def forget(self, kept: np.ndarray) -> None:
-        """Keep only some pairs, which are numbered anew. Links no longer know their pairs."""
-        self._keys, self.source, self.target = (
-            self._keys[kept],
-            self.source[kept],
-            self.target[kept],
-        )
-        self.of_link = self.of_link[:0]
+        """Keep only some pairs, which are numbered anew. Their links are forgotten."""
+        self._keys, self.words = self._keys[kept], (self.words[0][kept], self.words[1][kept])
+        self.first = self.first[:0]
+        self.places = self.places[0][:0], self.places[1][:0]
 
     def _key(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return np.asarray(source.astype(np.int64) * self._width + target)
-
-
-class Direction(NamedTuple):
-    """The data of one direction of the model: words `b` as translations of words `a`."""
-
-    a: np.ndarray
-    """The given word of each pair of words."""
-    b: np.ndarray
-    """The translation of each pair of words."""
-    pair: np.ndarray
-    """The pair of words of each link."""
-    place: np.ndarray
-    """The place of the translation of each link, in `said.ids`."""
-    said: WordIds
-    """The words of the side of the translations."""
-    given_size: int
-    """The number of words in the vocabulary of the other side."""
 
 
 class Translations(NamedTuple):
@@ -123,19 +107,20 @@ class Translations(NamedTuple):
 
 
 def learn(
-    direction: Direction, *, likely: np.ndarray | float = 1.0, none: float = 1.0
-) -> Translations:
-    """Learn one direction by expectation maximisation."""
-    a, b, pair, place, said, given_size = direction
-    ids = said.ids
+    pairs: WordPairs, sides: tuple[WordIds, WordIds], said: int, *,
+    likely: np.ndarray | float = 1.0, none: float = 1.0,
+) -> Translations:  # fmt: skip
+    """Learn how the words of a side, `said`, translate those of the other: 1 is the target."""
+    a, b = pairs.words[1 - said], pairs.words[said]
+    place, ids, size = pairs.places[said], sides[said].ids, sides[said].size
     # One is added to each count, because a word may be absent from the rows that are learned from.
-    frequency = (np.bincount(ids, minlength=said.size) + 1) / (len(ids) + said.size)
+    frequency = (np.bincount(ids, minlength=size) + 1) / (len(ids) + size)
     probability = frequency[b]
     for _ in range(ITERATIONS):
-        weight = probability[pair] * likely
+        weight = pairs.of_links(probability) * likely
         sums = np.bincount(place, weight, minlength=len(ids)) + none * frequency[ids]
-        counts = np.bincount(pair, weight / sums[place], minlength=len(b))
-        totals = np.bincount(a, counts, minlength=given_size)
+        counts = np.add.reduceat(weight / sums[place], pairs.first)
+        totals = np.bincount(a, counts, minlength=sides[1 - said].size)
         probability = counts / totals[a]
     unknown = PRIOR / (totals + PRIOR)
     smoothed = counts / (totals + PRIOR)[a] + unknown[a] * frequency[b]
@@ -234,11 +219,10 @@ class _Sample:
 
     def __init__(self, examples: Measured, vocabulary: int, most: int) -> None:
         rows = _some(examples, _random_rows(examples.lengths, most))
-        source, self._target = (_ended(side, vocabulary) for side in (rows.source, rows.target))
-        links = Links(source, self._target)
-        self.places = _places(source)[links.source], _places(self._target)[links.target]
-        self.target_place = links.target
-        self.pairs = WordPairs(source.ids[links.source], self._target.ids[links.target], vocabulary)
+        self._sides = sides = _ended(rows.source, vocabulary), _ended(rows.target, vocabulary)
+        self.pairs = WordPairs(sides, vocabulary)
+        source, self.target_place = self.pairs.places
+        self.places = _places(sides[0])[source], _places(sides[1])[self.target_place]
 
     def likely(self, precision: float) -> np.ndarray:
         """Return the probability of each link by the places of its tokens."""
@@ -247,17 +231,13 @@ class _Sample:
 
     def learned(self, likely: np.ndarray) -> Translations:
         """Return the probabilities of translations."""
-        pairs, target = self.pairs, self._target
-        direction = Direction(
-            pairs.source, pairs.target, pairs.of_link, self.target_place, target, target.size
-        )
-        return learn(direction, likely=likely, none=_NONE)
+        return learn(self.pairs, self._sides, 1, likely=likely, none=_NONE)
 
     def linked(self, likely: np.ndarray) -> np.ndarray:
         """Return the probability of each link by its tokens and their places."""
         found = self.learned(likely)
-        weight = likely * found.probabilities[self.pairs.of_link]
-        none = _NONE * found.frequency[self._target.ids][self.target_place]
+        weight = likely * self.pairs.of_links(found.probabilities)
+        none = _NONE * found.frequency[self._sides[1].ids][self.target_place]
         return np.asarray(weight / (self.of_target_token(weight) + none))
 
     def of_target_token(self, values: np.ndarray) -> np.ndarray:

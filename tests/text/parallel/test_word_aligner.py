@@ -11,7 +11,6 @@ from crosshead.text.parallel import word_aligner
 from crosshead.text.parallel.examples import Chosen, Example, Examples
 from crosshead.text.parallel.word_aligner import (
     PRIOR,
-    Direction,
     Links,
     Translations,
     WordAligner,
@@ -233,13 +232,10 @@ def learned(
     source: WordIds, target: WordIds, likely: float = 1.0, none: float = 1.0
 ) -> tuple[Translations, list[tuple[int, int]]]:
     """The probabilities of translations, and their pairs of words."""
-    links = Links(source, target)
-    pairs = WordPairs(source.ids[links.source], target.ids[links.target], target.size)
-    found = learn(
-        Direction(pairs.source, pairs.target, pairs.of_link, links.target, target, source.size),
-        likely=likely, none=none,
-    )  # fmt: skip
-    return found, list(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True))
+    sides = source, target
+    pairs = WordPairs(sides, target.size)
+    found = learn(pairs, sides, 1, likely=likely, none=none)
+    return found, list(zip(*(each.tolist() for each in pairs.words), strict=True))
 
 
 def test_links_are_all_pairs_of_words_of_a_row() -> None:
@@ -251,9 +247,10 @@ def test_links_are_all_pairs_of_words_of_a_row() -> None:
 
 
 def test_pairs_are_found_and_forgotten() -> None:
-    pairs = WordPairs(np.array([B, A, B, A]), np.array([X, Y, X, X]), 4)
-    assert list(zip(pairs.source, pairs.target, strict=True)) == [(A, X), (A, Y), (B, X)]
-    assert pairs.of_link.tolist() == [2, 1, 2, 0]
+    pairs = WordPairs((words([B, A], [A], [B]), words([X], [Y], [X])), 4)
+    assert list(zip(*pairs.words, strict=True)) == [(A, X), (A, Y), (B, X)]
+    assert [each.tolist() for each in pairs.places] == [[1, 2, 0, 3], [0, 1, 0, 2]]
+    assert pairs.of_links(np.array([5, 6, 7])).tolist() == [5, 6, 7, 7]
     index, known = pairs.find(np.array([[A], [B]]), np.array([X, Y]))
     assert known.tolist() == [[True, True], [True, False]]
     assert index[known].tolist() == [0, 1, 2]
