@@ -9,12 +9,13 @@ file system without locks no process can know that another is dead, and nothing 
 import contextlib
 import ctypes
 import errno
+import filecmp
 import io
 import itertools
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,26 +52,29 @@ def atomic_write(path: Path, data: bytes) -> None:
 
 
 def atomic_write_all(
-    directory: Path, contents: dict[str, bytes], *, new: Collection[str] = ()
+    directory: Path, contents: Mapping[str, bytes | Iterator[bytes]], *, new: Collection[str] = ()
 ) -> None:
     """Write several files of a directory. All are on the disk before any takes its place.
+
+    A large file may be given piece by piece.
 
     The files are moved in the order of `contents`. If one cannot be moved, those that replaced no
     earlier file are removed again.
     """
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as undone:
-        files = []
+        files = {}
         for name, data in contents.items():
-            file = _Unfinished(directory / name, writes_to_devices=False)
+            files[name] = file = _Unfinished(directory / name, writes_to_devices=False)
             stack.callback(file.close)
-            file.write(data)
+            for piece in [data] if isinstance(data, bytes) else data:
+                file.write(piece)
             file.finish()
-            files.append(file)
-        for name in new:
-            path = directory / name
-            if path.exists() and path.read_bytes() != contents[name]:
-                raise UserError(f"{path}: another file is there; move it, or name another place")
-        for file in files:
+        for file in map(files.__getitem__, new):
+            if file.replaces_another():
+                raise UserError(
+                    f"{file.path}: another file is there; move it, or name another place"
+                )
+        for file in files.values():
             if not file.path.exists():
                 undone.callback(file.path.unlink, missing_ok=True)
             file.move()
@@ -232,6 +236,11 @@ class _Unfinished:
                 os.fsync(self._file.fileno())
             else:
                 self._file.close()
+
+    def replaces_another(self) -> bool:
+        """Return whether another file, with other content, is in the place."""
+        there = self._hidden is not None and self.path.exists()
+        return there and not filecmp.cmp(self.path, str(self._hidden), shallow=False)
 
     def move(self) -> None:
         """Move the finished file to its place."""

@@ -172,8 +172,10 @@ def test_an_error_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
 def test_a_new_file_may_be_there_only_if_it_is_equal(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     atomic_write_all(tmp_path, {"a": b"1", "b": b"1"}, new=["a", "b"])
-    with pytest.raises(UserError, match="b: another file is there"):
-        atomic_write_all(tmp_path, {"a": b"1", "b": b"2"}, new=["b"])
+    for other in (b"2", iter([b"", b"11"])):
+        with pytest.raises(UserError, match="b: another file is there"):
+            atomic_write_all(tmp_path, {"a": b"1", "b": other}, new=["b"])
+    atomic_write_all(tmp_path, {"b": iter([b"", b"1"])}, new=["b"])
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "1", "b": "1"}
 
 
