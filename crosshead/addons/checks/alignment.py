@@ -9,7 +9,7 @@ whole, the lexicon is learned again from the repaired pairs, and all pairs are s
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,10 +64,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
     if len(rows) < LEAST_ROWS:
         return Alignment([], 0.0)
     sides = SideWords(
-        *(
-            stemmed_words((side[row] for row in rows.tolist()), _LEAST_COUNT)
-            for side in (source, target)
-        )
+        *(stemmed_words((side[row] for row in rows), _LEAST_COUNT) for side in (source, target))
     )
     probability, share, shifts = _judged(sides, rows)
     suspects = [
@@ -189,20 +186,23 @@ def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     alone = min(share, 0.5)
     outside = 1 - alone - _BEGIN, alone, _BEGIN
     inside = (1 - _STAY) * (1 - alone), (1 - _STAY) * alone, _STAY
-    # Transitions do not depend on whether a row outside of stretches is aligned.
-    likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
-    forward, (out, in_stretch) = array("d"), (1.0, 0.0)
+    likelihood = array("d", np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tobytes())
+    earlier, in_stretch = array("d"), 0.0  # the probability of a stretch, given all earlier rows
+
+    def predicted(in_stretch: float) -> Iterator[float]:
+        # Transitions do not depend on whether a row outside of stretches is aligned.
+        return ((1 - in_stretch) * p + in_stretch * q for p, q in zip(outside, inside, strict=True))
+
     for each in likelihood:
-        a, b, c = (out * p + in_stretch * q for p, q in zip(outside, inside, strict=True))
-        total = a + (b + c) * each
-        forward.extend((a / total, b * each / total, c * each / total))
-        out, in_stretch = (a + b * each) / total, c * each / total
+        earlier.append(in_stretch)
+        a, b, c = predicted(in_stretch)
+        in_stretch = c * each / (a + (b + c) * each)
     probability = np.empty(len(likelihood))
     out = in_stretch = 1.0  # the likelihood of all later rows, by the state of this row
     for place in reversed(range(len(likelihood))):
         each = likelihood[place]
-        a, b, c = forward[3 * place : 3 * place + 3]
-        probability[place] = 1 - a * out / ((a + b) * out + c * in_stretch)
+        a, b, c = predicted(earlier[place])
+        probability[place] = 1 - a * out / ((a + b * each) * out + c * each * in_stretch)
         later = out, out * each, in_stretch * each
         before = [sum(p * q for p, q in zip(row, later, strict=True)) for row in (outside, inside)]
         out, in_stretch = (value / sum(before) for value in before)

@@ -1,7 +1,7 @@
 """All checks of parallel text, and their report."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,14 @@ from crosshead.addons.checks.language import (
 from crosshead.addons.checks.repeats import repeated
 from crosshead.addons.checks.suspects import KINDS, REPAIRED, Suspect
 from crosshead.errors import DataError
-from crosshead.text.parallel.pairs import Origin, ParallelText, Sides, composed
+from crosshead.text.parallel.pairs import (
+    LineSides,
+    Origin,
+    Pair,
+    ParallelText,
+    Sides,
+    composed,
+)
 
 _EXPLAINED = ("empty", "identical", "placeholder", "encoding", "exchanged", "language")
 """The kinds whose pairs are not compared by their words and lengths."""
@@ -39,7 +46,7 @@ _CLEARER = ("empty", "identical", "placeholder")
 _MANY = {"identical": 0.5, "exchanged": 0.05, "misaligned": MOST_MISALIGNED}
 """The share of pairs of a kind from which on the report begins with them."""
 
-_AT_ONCE, _SEED = 250_000, 1
+_AT_ONCE, _SEED = 100_000, 1
 """The number of pairs whose languages are compared at a time, and the seed that draws them."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
@@ -50,7 +57,7 @@ REPEATS = ("duplicate", "near-duplicate", "overlap")
 class DataReport:
     """The suspect pairs of a text."""
 
-    sides: Sides
+    sides: LineSides
     """All sources and targets."""
     suspects: Sequence[Suspect]
     """The suspect pairs, in the order of the text. A pair may be suspect for several reasons."""
@@ -93,15 +100,17 @@ class DataReport:
 
     def cleaned(self, first: int = 0, end: int | None = None) -> Sides:
         """Return the sources and targets without the dropped pairs, in the usual Unicode form."""
-        dropped = set(self.dropped())
-        repaired = _rows(self.suspects, REPAIRED)
-        kept = [row for row in range(len(self))[first:end] if row not in dropped]
+        kept = [*self.kept(first, end)]
+        return [source for source, _ in kept], [target for _, target in kept]
 
-        def text(side: int, row: int) -> str:
-            line = self.sides[side][row]
-            return composed(line) if row in repaired else line
-
-        return [text(0, row) for row in kept], [text(1, row) for row in kept]
+    def kept(self, first: int = 0, end: int | None = None) -> Iterator[Pair]:
+        """Yield the pairs that `cleaned` returns."""
+        dropped, repaired = set(self.dropped()), _rows(self.suspects, REPAIRED)
+        for row in range(len(self))[first:end]:
+            if row not in dropped:
+                source, target = self.sides[0][row], self.sides[1][row]
+                repairs = row in repaired
+                yield (composed(source), composed(target)) if repairs else (source, target)
 
 
 def check_kinds(kinds: Collection[str]) -> None:
@@ -112,7 +121,7 @@ def check_kinds(kinds: Collection[str]) -> None:
 
 
 def check_pairs(
-    sides: Sides,
+    sides: LineSides,
     origin: Callable[[int], Origin],
     held: Sequence[ParallelText] = (),
     skip: Collection[str] = (),
@@ -134,10 +143,10 @@ def check_pairs(
     usual = None
     for number, part in enumerate(parts):
         advance(0.11 + 0.2 * number / len(parts), "looking for other languages")
-        chosen = np.sort(part).tolist()
-        source, target = ([side[row] for row in chosen] for side in sides)
-        of_part, why, usual = _in_other_languages((source, target), usual)
-        languages += [each._replace(row=chosen[each.row]) for each in of_part]
+        chosen = np.sort(part)
+        source, target = ([letters_of(side[row]) for row in chosen] for side in sides)
+        of_part, why, usual = _in_other_languages(source, target, usual)
+        languages += [each._replace(row=int(chosen[each.row])) for each in of_part]
         notes |= why
     clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
@@ -181,7 +190,7 @@ def check_pairs(
     )
 
 
-def _too_few(kind: str, rows: np.ndarray, least: int, sides: Sides) -> dict[str, str]:
+def _too_few(kind: str, rows: np.ndarray, least: int, sides: LineSides) -> dict[str, str]:
     """Return why a kind was not looked for, if there are too few rows to learn from."""
     why = (
         f"it needs at least {least} pairs that are not suspect otherwise, found {len(rows):,} of "
@@ -216,10 +225,10 @@ def _rows(suspects: Sequence[Suspect], kinds: Collection[str]) -> set[int]:
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:
     """Return the sorted rows of a text that are not among `rows`."""
-    return np.array([row for row in range(count) if row not in rows], np.int64)
+    return np.delete(np.arange(count), sorted(rows))
 
 
-def _of_lines(sides: Sides) -> list[Suspect]:
+def _of_lines(sides: LineSides) -> list[Suspect]:
     """Return the suspect lines of each side by their characters."""
     found: list[Suspect] = []
     for lines, others, name in ((*sides, "source"), (*sides[::-1], "target")):
@@ -228,14 +237,14 @@ def _of_lines(sides: Sides) -> list[Suspect]:
 
 
 def _in_other_languages(
-    sides: Sides, usual: np.ndarray | None
+    source: list[str], target: list[str], usual: np.ndarray | None
 ) -> tuple[list[Suspect], dict[str, str], np.ndarray | None]:
     """Return the pairs with a side in a wrong language, and why a kind was not looked for.
 
     Exchanged pairs are put right first, so that each side has one language to compare with. The
-    last value is the one that `exchanged` returns for further parts of the text.
+    last value is the one that `exchanged` returns for further parts of the text. The lists have the
+    letters of the lines, and are changed.
     """
-    source, target = (list(map(letters_of, side)) for side in sides)
     swapped, usual = exchanged(source, target, usual)
     found = swapped or []
     wrong = {each.row for each in found}

@@ -1,11 +1,12 @@
 """Checks of files of pairs, and the files that a check writes: suspect pairs and cleaned text."""
 
 import csv
-import gzip
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 from crosshead.addons.checks.check import DataReport, check_kinds, check_pairs
@@ -22,8 +23,9 @@ from crosshead.text.parallel.corpora import (
     survey,
     training_parts,
 )
-from crosshead.text.parallel.pairs import Origin, Sides, joined
+from crosshead.text.parallel.pairs import CHUNK, Origin, Pair, Sides
 from crosshead.text.parallel.section import DataConfig
+from crosshead.text.parallel.spooled import spooled_sides
 from crosshead.text.parallel.tables import has_header
 
 SUSPECTS = "suspects.tsv"
@@ -31,6 +33,9 @@ SUSPECTS = "suspects.tsv"
 
 _COLUMNS = ("file", "line", "kind", "score", "reason", "source", "target")
 _ENDINGS = (".tsv", ".csv", ".jsonl", ".txt")
+_GZIP = 31
+"""The number of zlib's format that is gzip's, without a time."""
+
 _BREAK = re.compile(r"[\t\n\r]")
 """Characters that end a cell of a file with tabs."""
 
@@ -52,9 +57,8 @@ def check_files(
         text = survey(parts)
     except UnequalLinesError as error:
         raise DataError(f"{error.fault}{_first_shift(error)}") from None
-    return check_pairs(
-        joined(text.chunks()), text.origin, [valid] if valid else [], skip, advance
-    ), text
+    sides = spooled_sides(text.chunks())
+    return check_pairs(sides, text.origin, [valid] if valid else [], skip, advance), text
 
 
 def _first_shift(error: UnequalLinesError) -> str:
@@ -72,17 +76,17 @@ def _first_shift(error: UnequalLinesError) -> str:
     return f"; {'; '.join(report.notes) or unknown}"
 
 
-def suspect_lines(report: DataReport) -> list[str]:
-    """Return the lines of a TSV file with a header: one line for each reason of a suspect pair."""
-    rows: list[Sequence[str]] = [_COLUMNS]
+def suspect_lines(report: DataReport) -> Iterator[str]:
+    """Yield the lines of a TSV file with a header: one line for each reason of a suspect pair."""
+    yield "\t".join(_COLUMNS)
     for suspect in report.suspects:
         file, line = report.origin(suspect.row)
         texts = [side[suspect.row] for side in report.sides]
         cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
-        rows.append([_BREAK.sub(" ", str(cell)) for cell in cells])
-    written = io.StringIO(newline="")
-    csv.writer(written, delimiter="\t", lineterminator="\n").writerows(rows)
-    return written.getvalue().split("\n")[:-1]
+        written = io.StringIO()
+        row = [_BREAK.sub(" ", str(cell)) for cell in cells]
+        csv.writer(written, delimiter="\t", lineterminator="").writerow(row)
+        yield written.getvalue()
 
 
 def check_outputs(
@@ -119,21 +123,22 @@ def write_files(
     file with two columns.
     """
     check_outputs(text.parts, out, apply=apply, force=force)
-    outputs = {SUSPECTS: suspect_lines(report)}
+    written = {SUSPECTS: _encoded(SUSPECTS, suspect_lines(report))}
     starts = text.starts.tolist()
     for number, part in enumerate(text.parts if apply else ()):
-        sides = report.cleaned(starts[number], starts[number + 1])
-        if not sides[0]:
+        rows = starts[number], starts[number + 1]
+        if next(report.kept(*rows), None) is None:
             raise DataError(
                 f"{' and '.join(part.files)}: all pairs are suspect, so the cleaned text would be "
                 "empty; check without --apply to see why"
             )
         names = _cleaned_names(part)
-        files = list(sides) if len(names) == 2 else [_table(part, sides)]
-        outputs.update(zip(names, files, strict=True))
+        for side, name in enumerate(names):
+            pairs = report.kept(*rows)
+            lines = map(itemgetter(side), pairs) if len(names) == 2 else _table(part, pairs)
+            written[name] = _encoded(name, lines)
     make_directory(out)
-    written = {name: _encoded(name, lines) for name, lines in outputs.items()}
-    cleaned = [name for name in outputs if name != SUSPECTS]
+    cleaned = [name for name in written if name != SUSPECTS]
     atomic_write_all(out, written, new=() if force else cleaned)
     return [out / name for name in cleaned]
 
@@ -150,14 +155,19 @@ def _cleaned_names(part: Part) -> list[str]:
     return [f"{stem}.tsv{packed}"]
 
 
-def _table(part: Part, sides: Sides) -> list[str]:
-    """Return the lines of a TSV file that is read as these pairs."""
-    rows = [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
-    names = [list(part.fields)] if has_header(part.fields) else []
-    return ["\t".join(row) for row in [*names, *rows]]
+def _table(part: Part, pairs: Iterable[Pair]) -> Iterator[str]:
+    """Yield the lines of a TSV file that is read as these pairs."""
+    if has_header(part.fields):
+        yield "\t".join(part.fields)
+    for pair in pairs:
+        yield "\t".join(_BREAK.sub(" ", cell) for cell in pair)
 
 
-def _encoded(name: str, lines: Sequence[str]) -> bytes:
-    """Return the bytes of a file, packed if its name ends in `.gz`."""
-    data = "".join(f"{line}\n" for line in lines).encode()
-    return gzip.compress(data, mtime=0) if name.endswith(".gz") else data
+def _encoded(name: str, lines: Iterable[str]) -> Iterator[bytes]:
+    """Yield the bytes of a file, packed if its name ends in `.gz`."""
+    packed = zlib.compressobj(wbits=_GZIP) if name.endswith(".gz") else None
+    rest = iter(lines)
+    while block := list(islice(rest, CHUNK)):
+        data = "".join(f"{line}\n" for line in block).encode()
+        yield packed.compress(data) if packed else data
+    yield packed.flush() if packed else b""

@@ -33,6 +33,10 @@ reference. A reference has at least two letters, because R&D; has none."""
 _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffd\ufffe\uffff]")
 """Control characters, separators of lines, and the character that replaces undecodable bytes."""
 
+_LONG_ASCII = re.compile(r"([\x00-\x7f]{4})[\x00-\x7f]+([\x00-\x7f]{4})")
+"""A long stretch of ASCII. Damage is seen by characters beside others that are not ASCII, and
+searching the whole line would take three times as long."""
+
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 """A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction
 of text. The zero-width joiner and non-joiner are left out, because Persian and Indic scripts need
@@ -110,7 +114,7 @@ def _damage(line: str) -> str:
         return ""
     if hidden := _invisible(line):
         return f"the invisible character U+{ord(hidden[0]):04X}"
-    if not is_bad(line) or (right := fix_encoding(line)) == line:
+    if not is_bad(_LONG_ASCII.sub(r"\1\2", line)) or (right := fix_encoding(line)) == line:
         return ""
     start = next((at for at, one in enumerate(right) if one != line[at]), 0)
     shown = slice(start, start + _SHOWN)
@@ -157,6 +161,9 @@ def _count_words(line: str) -> int:
 LEAST_PAIRS = 100
 """The smallest number of pairs that the usual ratio of lengths is fitted to."""
 
+_MOST_FITTED = 250_000
+"""The largest number of pairs that the usual ratio is fitted to, and compared at a time."""
+
 _SCALE = 0.2
 """The scale of a pair is this number plus 1 / sqrt(length).
 
@@ -190,31 +197,37 @@ def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) 
     """
     if len(rows) < LEAST_PAIRS:
         return []
-    left, right = (
-        np.array([max(len(side[row].strip()), 1) for row in rows.tolist()])
+    lengths = np.stack([
+        np.fromiter((max(len(side[row].strip()), 1) for row in rows), np.int32)
         for side in (source, target)
-    )
-    near = np.full(len(rows), True)
+    ])  # fmt: skip
+    fitted = lengths[:, :: len(rows) // _MOST_FITTED + 1]
+    near = np.full(fitted.shape[1], True)
     for fit in range(_FITS + 1):
-        usual = float(np.exp(np.median(np.log(right / left)[near])))
-        # Both lengths are counted in characters of the side that usually has more of them.
-        one, other = left * max(usual, 1.0), right * max(1 / usual, 1.0)
-        distance = np.abs(np.log(other / one))
-        # The longer side tells the length: if a side is cut, the opposite side is not.
-        scaled = distance / (_SCALE + 1 / np.sqrt(np.maximum(one, other)))
+        usual = float(np.exp(np.median(np.log(fitted[1] / fitted[0])[near])))
+        scaled, _ = _distances(fitted, usual)
         bound = _NEAR * float(np.median(scaled)) if fit == 0 else _tail_bound(scaled[near])
         near = scaled <= bound
-    far = ~near & (distance > np.log(_LEAST_FACTOR)) & (np.abs(one - other) > _LEAST_CHARACTERS)
-    return [
-        Suspect(
-            int(rows[place]),
-            "length",
-            float(1 - bound / (2 * scaled[place])),
-            f"{left[place]:,} and {right[place]:,} characters, usual are "
-            f"{left[place]:,} and {round(left[place] * usual):,}",
-        )
-        for place in np.flatnonzero(far)
-    ]
+    suspects = []
+    for first in range(0, len(rows), _MOST_FITTED):
+        scaled, differs = _distances(lengths[:, first : first + _MOST_FITTED], usual)
+        for place in np.flatnonzero((scaled > bound) & differs):
+            left, right = lengths[:, first + place]
+            reason = f"{left:,} and {right:,} characters, usual are {left:,} and "
+            reason += f"{round(left * usual):,}"
+            score = float(1 - bound / (2 * scaled[place]))
+            suspects.append(Suspect(int(rows[first + place]), "length", score, reason))
+    return suspects
+
+
+def _distances(lengths: np.ndarray, usual: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scaled distance of the lengths of each pair, and whether they differ enough."""
+    # Both lengths are counted in characters of the side that usually has more of them.
+    one, other = lengths[0] * max(usual, 1.0), lengths[1] * max(1 / usual, 1.0)
+    distance = np.abs(np.log(other / one))
+    # The longer side tells the length: if a side is cut, the opposite side is not.
+    scaled = distance / (_SCALE + 1 / np.sqrt(np.maximum(one, other)))
+    return scaled, (distance > np.log(_LEAST_FACTOR)) & (np.abs(one - other) > _LEAST_CHARACTERS)
 
 
 def _tail_bound(distances: np.ndarray) -> float:
@@ -229,16 +242,16 @@ def changed_numbers(source: Sequence[str], target: Sequence[str]) -> list[Suspec
     Numbers of one digit do not count. Pairs with more numbers on one side do not count either: the
     opposite side may have words for them, such as the name of a month.
     """
-    pairs = zip(source, target, strict=True)
-    counts = [tuple(len(numbers(line)) for line in pair) for pair in pairs]
-    rows = [row for row, (left, right) in enumerate(counts) if left == right > 0]
-    changed = [
-        row for row in rows
-        if loses_number(source[row], target[row]) or loses_number(target[row], source[row])
-    ]  # fmt: skip
-    if len(changed) > _MOST_CHANGED * len(rows):
+    compared, changed = 0, []
+    for row, (left, right) in enumerate(zip(source, target, strict=True)):
+        one, other = numbers(left), numbers(right)
+        if len(one) == len(other) > 0:
+            compared += 1
+            if one != other and (loses_number(left, right) or loses_number(right, left)):
+                changed.append(row)
+    if len(changed) > _MOST_CHANGED * compared:
         return []
     return [
-        Suspect(row, "number", 1 - len(changed) / len(rows), "a number differs between the sides")
+        Suspect(row, "number", 1 - len(changed) / compared, "a number differs between the sides")
         for row in changed
     ]

@@ -18,12 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.text.parallel.word_aligner import (
-    Links,
-    WordIds,
-    WordPairs,
-    learn,
-)
+from crosshead.text.parallel.spooled import spooled
+from crosshead.text.parallel.word_aligner import WordIds, WordPairs, learn, links
 from crosshead.text.scripts import split_lines
 
 MOST_LEARNED, _MOST_LINKS = 20_000, 8_000_000
@@ -42,6 +38,9 @@ _LINKS = 1_000_000
 _LINES = 1_000
 """The number of lines that are split into words at a time."""
 
+_MOST_FITTED = 250_000
+"""The largest number of pairs that the distributions are fitted to, and judged at a time."""
+
 _SEED = 1
 _FEATURES = 5
 _STEPS, _BINS = 10, 200
@@ -54,19 +53,35 @@ def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
     vocabulary: defaultdict[str, int] = defaultdict(None, {"\n": 0})
     vocabulary.default_factory = vocabulary.__len__
-    rest, found, lengths = iter(lines), [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    while words := split_lines(islice(rest, _LINES)):
-        numbers = np.fromiter((vocabulary[word[:_STEM]] for word in words), np.int32)
-        size = np.diff(np.flatnonzero(numbers == 0), prepend=-1)
-        place = np.arange(len(numbers)) - np.repeat(np.cumsum(size) - size, size)
-        found.append(numbers[(numbers > 0) & (place < MOST_WORDS)])
-        lengths.append(np.minimum(size - 1, MOST_WORDS))
-    ids, ends = np.concatenate(found), np.cumsum(np.concatenate(lengths))
-    counts = np.bincount(ids, minlength=len(vocabulary))
-    kept = counts[ids] >= least
-    before = np.concatenate([[0], np.cumsum(kept)])
-    numbers_of_kept = np.cumsum(counts >= least, dtype=np.int32) - 1
-    return WordIds(numbers_of_kept[ids[kept]], before[ends], int((counts >= least).sum()))
+    lengths = [np.zeros(0, np.int64)]
+
+    def all_words() -> Iterator[bytes]:
+        rest = iter(lines)
+        while words := split_lines(islice(rest, _LINES)):
+            numbers = np.fromiter((vocabulary[word[:_STEM]] for word in words), np.int32)
+            size = np.diff(np.flatnonzero(numbers == 0), prepend=-1)
+            place = np.arange(len(numbers)) - np.repeat(np.cumsum(size) - size, size)
+            lengths.append(np.minimum(size - 1, MOST_WORDS))
+            yield numbers[(numbers > 0) & (place < MOST_WORDS)].tobytes()
+
+    ids = spooled(all_words(), np.int32)
+    ends, counts = np.cumsum(np.concatenate(lengths)), np.zeros(len(vocabulary), np.int64)
+    for first in range(0, len(ids), _LINKS):
+        counts += np.bincount(ids[first : first + _LINKS], minlength=len(vocabulary))
+    is_known = counts >= least
+    known = np.cumsum(is_known, dtype=np.int32) - 1
+
+    def known_words() -> Iterator[bytes]:
+        begin = total = 0
+        for first in range(0, len(ends), _LINES):
+            of_lines = ends[first : first + _LINES]
+            words = ids[begin : of_lines[-1]]
+            before = np.concatenate([[0], np.cumsum(is_known[words])])
+            begin, of_lines[:] = int(of_lines[-1]), total + before[of_lines - begin]
+            total += int(before[-1])
+            yield known[words[is_known[words]]].tobytes()
+
+    return WordIds(spooled(known_words(), np.int32), ends, int(is_known.sum()))
 
 
 class Lexicon:
@@ -83,22 +98,18 @@ class Lexicon:
         A score is the mean, over the words of a side, of the logarithm of the probability of the
         word given the opposite side, divided by its frequency.
         """
-        found = np.zeros((len(source.ends), 2))
-        for rows in _blocks(source.lengths.astype(np.int64) * target.lengths):
-            found[rows] = self._scored(source.some(rows), target.some(rows))
-        return found
-
-    def _scored(self, source: WordIds, target: WordIds) -> np.ndarray:
-        links = Links(source, target)
-        index, known = self._pairs.find(source.ids[links.source], target.ids[links.target])
-        left, right = (source, links.source), (target, links.target)
+        places = links(source, target)
+        index, known = self._pairs.find(source.ids[places[0]], target.ids[places[1]])
+        unseen = np.flatnonzero(~known)
+        left, right = (source, places[0]), (target, places[1])
         found = []
         for model, (given, given_places), (said, said_places) in (
             (self._forward, left, right), (self._backward, right, left),
         ):  # fmt: skip
             frequency = model.frequency[said.ids]
-            unseen = model.unknown[given.ids][given_places] * frequency[said_places]
-            probability = np.where(known, model.probabilities[index], unseen)
+            probability = model.probabilities[index]
+            unknown = model.unknown[given.ids[given_places[unseen]]]
+            probability[unseen] = unknown * frequency[said_places[unseen]]
             mixed = np.bincount(said_places, probability, minlength=len(said.ids)) + frequency
             row = np.repeat(np.arange(len(said.ends)), said.lengths)
             gain = np.log(mixed / (given.lengths[row] + 1) / frequency)
@@ -123,10 +134,16 @@ class SideWords(NamedTuple):
 
     def features(self, lexicon: Lexicon, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the features of pairs, "P F"."""
-        source, target = self.source.some(left), self.target.some(right)
-        scores = lexicon.scores(source, target)
-        size = np.log1p(np.minimum(source.lengths, target.lengths))
-        return np.stack([np.ones(len(left)), *scores.T, size, scores.sum(1) * size], axis=1)
+        found = np.empty((len(left), _FEATURES))
+        for rows in _blocks(
+            self.source.lengths[left].astype(np.int64) * self.target.lengths[right]
+        ):
+            source, target = self.source.some(left[rows]), self.target.some(right[rows])
+            scores = lexicon.scores(source, target)
+            size = np.log1p(np.minimum(source.lengths, target.lengths))
+            each = [np.ones(len(rows)), *scores.T, size, scores.sum(1) * size]
+            found[rows] = np.stack(each, axis=1)
+        return found
 
 
 class Mixture:
@@ -194,6 +211,9 @@ class PairOdds:
             places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
             apart = left[places], right[np.roll(places, 1)]
             random.append(self.sides.features(self._lexicons[each], *apart))
+        if len(right) > _MOST_FITTED:
+            chosen = np.random.default_rng(_SEED).choice(len(right), _MOST_FITTED, replace=False)
+            left, right = left[chosen], right[chosen]
         self._scored = left, right, self._features(left, right)
         self.mixture = Mixture(self._scored[2], np.concatenate(random))
 
@@ -207,9 +227,12 @@ class PairOdds:
 
     def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
-        scored = all(map(np.array_equal, self._scored[:2], (left, right)))
-        features = self._scored[2] if scored else self._features(left, right)
-        values = self.mixture.values(features)
+        values = np.empty(len(right))
+        for first in range(0, len(right), _MOST_FITTED):
+            part = slice(first, first + _MOST_FITTED)
+            scored = all(map(np.array_equal, self._scored[:2], (left[part], right[part])))
+            features = self._scored[2] if scored else self._features(left[part], right[part])
+            values[part] = self.mixture.values(features)
         odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
         odds[empty] = 0.0

@@ -5,19 +5,21 @@ except for at most one word. Each pair gets the sum of the hashes of its words, 
 the sum without it. Near-duplicates have one of these sums in common.
 """
 
-import contextlib
-import tempfile
-from collections.abc import Callable, Collection, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import IO, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain, islice
 
 import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.system.files import explain_os_errors
 from crosshead.text.parallel.examples import scrambled
-from crosshead.text.parallel.pairs import Pair, ParallelText, Sides, comparable, pair_hash
+from crosshead.text.parallel.pairs import (
+    LineSides,
+    Pair,
+    ParallelText,
+    comparable,
+    pair_hash,
+)
+from crosshead.text.parallel.spooled import spooled
 from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_lines
 
 _LEAST_WORDS = 8
@@ -27,31 +29,17 @@ _LEAST_WORDS = 8
 _PAIRS = 1_000
 """The number of pairs that are hashed at a time."""
 
-_PART_BITS = 4
-"""Sums are stored and compared in parts, by their first bits: they take more memory than texts."""
+_KEY = np.dtype([("key", np.uint64), ("owner", np.int32)])
+"""A hash that repeats have in common. The owner is twice the row of the pair for a hash of both
+sides, and one more for a sum of the hashes of words."""
 
-_SPOOLED = 4_000_000
-"""The bytes of a part from which it is stored on disk."""
-
-_SUM = np.dtype([("sum", np.uint64), ("row", np.int32)])
-
-
-class _Keys(NamedTuple):
-    """Hashes of some pairs by which repeats are found."""
-
-    exact: np.ndarray
-    """A hash of both sides, as `comparable` returns them."""
-    sources: np.ndarray
-    """The sum of the hashes of the source words, "N"."""
-    counts: np.ndarray
-    """The number of words of both sides, "N 2"."""
-    sums: np.ndarray
-    """The sums of the hashes of all words, and of all but one word, of pairs with enough words, in
-    `_SUM`: each with its row."""
+_AT_ONCE = 8_000_000
+"""About the largest number of keys that are compared at a time. There is one for each word, and
+together they take more memory than the texts."""
 
 
 def repeated(
-    sides: Sides,
+    sides: LineSides,
     held: Sequence[ParallelText],
     place: Callable[[int], str],
     dropped: Collection[int] = (),
@@ -64,64 +52,53 @@ def repeated(
     The score is 1 for repeats, the share of equal words for near-duplicates, and 0.5 if only the
     source repeats a held source.
     """
-    gone = sorted(dropped)
-    order = np.concatenate([np.delete(np.arange(len(sides[0])), gone), gone]).astype(int).tolist()
-    source, target = ([side[row] for row in order] for side in sides)
-    others: Sides = (
-        [t for text in held for t in text.source],
-        [t for text in held for t in text.target],
-    )
+    gone = np.array(sorted(dropped), np.int64)
+    order = np.append(np.delete(np.arange(len(sides[0])), gone), gone)
     origins = [f"{each.file}:{each.line}" for text in held for each in text.origins]
-    pairs = list(zip(others[0] + source, others[1] + target, strict=True))
-    keys = []
-    with contextlib.ExitStack() as opened:
-        opened.enter_context(explain_os_errors(Path("TMPDIR")))
-        parts = [
-            opened.enter_context(tempfile.SpooledTemporaryFile(_SPOOLED))
-            for _ in range(1 << _PART_BITS)
-        ]
-        for at in range(0, max(len(pairs), 1), _PAIRS):
-            *of_rows, sums = _keys(pairs[at : at + _PAIRS], at)
-            keys.append(of_rows)
-            part = sums["sum"] >> (64 - _PART_BITS)
-            for number, file in enumerate(parts):
-                file.write(sums[part == number].tobytes())
-        first_near = _first_near(len(pairs), parts)
-    exact, sources, counts = map(np.concatenate, zip(*keys, strict=True))
-    _, firsts, text = np.unique(exact, return_index=True, return_inverse=True)
-    first_equal = firsts[text]
-    held_sources = {
-        int(sources[row]): row
-        for row in np.flatnonzero(counts[: len(origins), 0] >= LEAST_SOURCE_WORDS).tolist()
-    }
-    repeats = np.minimum(first_equal, first_near) < np.arange(len(pairs))
-    repeats |= np.isin(sources, np.array([*held_sources], np.uint64))
-    repeats[: len(origins)] = False
+    held_pairs = (pair for text in held for pair in zip(text.source, text.target, strict=True))
+    pairs = chain(held_pairs, ((sides[0][row], sides[1][row]) for row in map(int, order)))
+    held_sources: dict[int, int] = {}
+    of_source: dict[int, int] = {}
+    count = len(origins) + len(order)
+
+    def keys() -> Iterator[bytes]:
+        for first in range(0, count, _PAIRS):
+            found, sources, words = _keys(list(islice(pairs, _PAIRS)), first)
+            for row, source in enumerate(sources.tolist(), first):
+                if row >= len(origins) and source in held_sources:
+                    of_source[row] = held_sources[source]
+                elif row < len(origins) and words[row - first] >= LEAST_SOURCE_WORDS:
+                    held_sources[source] = row
+            yield found.tobytes()
+
+    first_equal, first_near = _first(count, spooled(keys(), _KEY))
+    repeats = np.flatnonzero(np.minimum(first_equal, first_near) < np.arange(count))
 
     def where(row: int) -> str:
-        return origins[row] if row < len(origins) else place(order[row - len(origins)])
+        return origins[row] if row < len(origins) else place(int(order[row - len(origins)]))
 
     suspects = []
-    for row in np.flatnonzero(repeats).tolist():
-        equal, near = int(first_equal[row]), int(first_near[row])
-        held_source = held_sources.get(int(sources[row]))
-        number, score = order[row - len(origins)], 1 - 1 / max(int(counts[row].sum()), 1)
-        if equal < row:
-            kind = "overlap" if equal < len(origins) else "duplicate"
-            suspects.append(Suspect(number, kind, 1.0, f"repeats {where(equal)}"))
-        elif near < len(origins):
-            suspects.append(Suspect(number, "overlap", score, f"nearly repeats {where(near)}"))
-        elif held_source is not None:
-            reason = f"the source repeats that of {where(held_source)}"
+    for row in sorted({*repeats[repeats >= len(origins)].tolist(), *of_source}):
+        number, first, nearest = int(order[row - len(origins)]), first_equal[row], first_near[row]
+        if first < row:
+            kind = "overlap" if first < len(origins) else "duplicate"
+            suspects.append(Suspect(number, kind, 1.0, f"repeats {where(first)}"))
+        elif row in of_source and nearest >= len(origins):
+            reason = f"the source repeats that of {where(of_source[row])}"
             suspects.append(Suspect(number, "overlap", 0.5, reason))
-        elif near < row:
-            reason = f"nearly repeats {where(near)}"
-            suspects.append(Suspect(number, "near-duplicate", score, reason))
+        else:
+            kind = "overlap" if nearest < len(origins) else "near-duplicate"
+            words = len(split_lines(side[number] for side in sides)) - 2
+            reason = f"nearly repeats {where(nearest)}"
+            suspects.append(Suspect(number, kind, 1 - 1 / words, reason))
     return suspects
 
 
-def _keys(pairs: Sequence[Pair], first: int) -> _Keys:
-    """Return the keys of pairs. `first` is the row of the first one."""
+def _keys(pairs: Sequence[Pair], first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the keys of pairs, of which `first` is the row of the first one.
+
+    The other arrays have the sum of the hashes of the source words of each pair, and their number.
+    """
     pairs = list(map(comparable, pairs))
     words = np.fromiter(map(hash, split_lines(chain.from_iterable(pairs))), np.int64)
     is_end = words == hash("\n")
@@ -135,21 +112,27 @@ def _keys(pairs: Sequence[Pair], first: int) -> _Keys:
     sums = np.concatenate([whole, whole[side // 2] - hashes])
     enough = lengths[rows] >= _LEAST_WORDS
     exact = np.array([pair_hash(pair) for pair in pairs], np.uint64)
-    found = np.empty(int(enough.sum()), _SUM)
-    found["sum"], found["row"] = sums[enough], rows[enough] + first
-    return _Keys(exact, sides[::2], counts, found)
+    found = np.empty(len(exact) + int(enough.sum()), _KEY)
+    found["key"] = np.concatenate([exact, sums[enough]])
+    found["owner"] = 2 * first
+    found["owner"] += np.concatenate([2 * np.arange(len(pairs)), 2 * rows[enough] + 1])
+    return found, sides[::2], counts[:, 0]
 
 
-def _first_near(count: int, parts: Sequence[IO[bytes]]) -> np.ndarray:
-    """Return for each pair the first near-duplicate, or the pair itself."""
-    nearest = np.arange(count)
-    for file in parts:
-        file.seek(0)
-        found = np.frombuffer(file.read(), _SUM)
-        order = np.argsort(found["sum"])
-        row, key = found["row"][order], found["sum"][order]
-        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
-        first = np.repeat(np.minimum.reduceat(row, begins), np.diff(np.append(begins, len(key))))
-        later = first < row
-        np.minimum.at(nearest, row[later], first[later])
-    return nearest
+def _first(count: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each pair the first one with the same text, and the first near-duplicate.
+
+    It may be the pair itself.
+    """
+    nearest = np.arange(2 * count, dtype=np.int32)
+    turns = len(keys) // _AT_ONCE + 1
+    for turn in range(turns):
+        blocks = np.array_split(keys, turns)
+        found = np.concatenate([block[block["key"] % turns == turn] for block in blocks])
+        order = np.argsort(found["key"])
+        owner, key = found["owner"][order], found["key"][order]
+        begins = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])
+        first = np.repeat(np.minimum.reduceat(owner, begins), np.diff(begins, append=len(key)))
+        later = first < owner
+        np.minimum.at(nearest, owner[later], first[later])
+    return nearest[::2] // 2, nearest[1::2] // 2

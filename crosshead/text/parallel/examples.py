@@ -85,8 +85,8 @@ class Side:
 
     def some(self, rows: np.ndarray) -> Self:
         """Return some entries, in the order of `rows`."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths, dtype=np.int64)
+        lengths = self.ends[rows] - np.where(rows > 0, self.ends[rows - 1], 0)
+        ends = np.cumsum(lengths)
         places = np.arange(ends[-1] if len(ends) else 0)
         places += np.repeat(self.ends[rows] - ends, lengths)
         return replace(self, ids=self.ids[places], ends=ends)

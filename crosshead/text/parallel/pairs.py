@@ -14,6 +14,9 @@ Pair = tuple[str, str]
 Sides = tuple[list[str], list[str]]
 """A list of sources, and a list of their targets."""
 
+LineSides = tuple[Sequence[str], Sequence[str]]
+"""A sequence of sources, in memory or in a file, and a sequence of their targets."""
+
 CHUNK = 10_000
 """The number of pairs that are read and tokenized at a time."""
 

@@ -32,25 +32,17 @@ class WordIds(Side):
     """The number of words in the vocabulary."""
 
 
-class Links:
-    """All pairs of a source word and a target word in the same row.
+def links(one: WordIds, other: WordIds) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places, in both sides, of all pairs of words in the same row.
 
-    Attributes:
-        row: The row of each link.
-        source: The place of its source word in `source.ids`.
-        target: The place of its target word in `target.ids`.
+    They are grouped by the words of `one`, because nearby pairs of words are found faster.
     """
-
-    def __init__(self, source: WordIds, target: WordIds) -> None:
-        left, right = source.lengths.astype(np.int64), target.lengths
-        count = left * right
-        # 32 bits are enough, because callers limit the links to far fewer than 2^31.
-        self.row = np.repeat(np.arange(len(count), dtype=np.int32), count)
-        first = (np.cumsum(count) - count).astype(np.int32)
-        within = np.arange(len(self.row), dtype=np.int32) - first[self.row]
-        after, before = np.divmod(within, np.maximum(left, 1).astype(np.int32)[self.row])
-        self.source = (source.ends - left).astype(np.int32)[self.row] + before
-        self.target = (target.ends - right).astype(np.int32)[self.row] + after
+    order = np.argsort(one.ids, kind="stable").astype(np.int32)
+    row = np.repeat(np.arange(len(one.ends)), one.lengths)[order]
+    count = other.lengths[row]
+    # 32 bits are enough, because callers limit the links to far fewer than 2^31.
+    ahead = (other.ends[row] - np.cumsum(count)).astype(np.int32)
+    return np.repeat(order, count), np.repeat(ahead, count) + np.arange(count.sum(), dtype=np.int32)
 
 
 class WordPairs:
@@ -64,15 +56,15 @@ class WordPairs:
 
     def __init__(self, sides: tuple[WordIds, WordIds], width: int) -> None:
         self._width = width
-        links, small = Links(*sides), np.min_scalar_type(width)
-        words = sides[0].ids[links.source], sides[1].ids[links.target]
+        target, source = links(sides[1], sides[0])
         # Small numbers are sorted by their digits, in a third of the time of `np.unique`.
-        order = np.lexsort((words[1].astype(small), words[0].astype(small)))
-        keys = self._key(*words)[order]
+        words = sides[0].ids[source].astype(np.min_scalar_type(width))
+        order = np.argsort(words, kind="stable")
+        self.places = source[order], target[order]
+        keys = self._key(*(side.ids[place] for side, place in zip(sides, self.places, strict=True)))
         self.first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
         self._keys = keys[self.first]
         self.words = np.divmod(self._keys, width)
-        self.places = links.source[order], links.target[order]
 
     def of_links(self, values: np.ndarray) -> np.ndarray:
         """Return, for each link, the value of its pair."""

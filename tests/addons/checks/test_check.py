@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from crosshead.addons.checks import check
+from crosshead.addons.checks import check, forms, pair_odds, repeats
 from crosshead.addons.checks.check import REPEATS, DataReport, check_kinds, check_pairs
 from crosshead.addons.checks.suspects import KINDS
 from crosshead.errors import DataError
@@ -197,6 +197,24 @@ def test_all_parts_of_a_text_in_both_directions_keep_the_same_direction(
     found = {each.row < 4 * ROWS for each in report.suspects if each.kind == "exchanged"}
     assert len(found) == 1
     assert report.counts()["exchanged"] > 3.5 * ROWS
+
+
+def test_a_large_text_is_checked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = pairs(6 * ROWS)
+    target[ROWS : ROWS + 50] = target[ROWS + 1 : ROWS + 51]
+    for row in range(0, 6 * ROWS, 90):
+        target[row] = " ".join(target[row].split()[:1])
+        source[row + 1], target[row + 1] = source[row + 2], target[row + 2]
+    whole = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    monkeypatch.setattr(repeats, "_AT_ONCE", 1000)
+    for module in (forms, pair_odds):
+        monkeypatch.setattr(module, "_MOST_FITTED", 4 * ROWS)
+    parts = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    for kind in ("length", "misaligned", "duplicate"):
+        found, again = (
+            {each.row for each in of.suspects if each.kind == kind} for of in (whole, parts)
+        )
+        assert len(found) > 20 and len(found ^ again) < 0.1 * len(found)
 
 
 def test_languages_are_compared_in_parts_that_no_order_of_the_text_fills(

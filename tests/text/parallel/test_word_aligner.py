@@ -11,13 +11,13 @@ from crosshead.text.parallel import word_aligner
 from crosshead.text.parallel.examples import Chosen, Example, Examples
 from crosshead.text.parallel.word_aligner import (
     PRIOR,
-    Links,
     Translations,
     WordAligner,
     WordIds,
     WordPairs,
     _Sample,
     learn,
+    links,
 )
 from crosshead.vocabulary import EOS, PAD
 
@@ -239,11 +239,9 @@ def learned(
 
 
 def test_links_are_all_pairs_of_words_of_a_row() -> None:
-    source, target = words([A, B], [], [B]), words([X], [Y], [X, Y])
-    links = Links(source, target)
-    assert links.row.tolist() == [0, 0, 2, 2]
-    assert source.ids[links.source].tolist() == [A, B, B, B]
-    assert target.ids[links.target].tolist() == [X, X, X, Y]
+    source, target = words([B, A], [], [B]), words([X], [Y], [X, Y])
+    assert [places.tolist() for places in links(source, target)] == [[1, 0, 2, 2], [0, 0, 2, 3]]
+    assert [places.tolist() for places in links(target, source)] == [[0, 0, 2, 3], [0, 1, 2, 2]]
 
 
 def test_pairs_are_found_and_forgotten() -> None:

@@ -1,0 +1,68 @@
+"""Text and arrays in temporary files (`TMPDIR`), for what would not fit into memory.
+
+The files are mapped into memory. The system takes mapped pages back when it needs them.
+"""
+
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from crosshead.system.files import explain_os_errors
+from crosshead.text.parallel.pairs import Sides
+
+
+class SpooledSide(Sequence[str]):
+    """The lines of one side of a text. A line is decoded when it is read.
+
+    Args:
+        data: The bytes of the lines of both sides in turns.
+        ends: The offset after each of these lines, with a 0 in front.
+        side: 0 for the sources, 1 for the targets.
+    """
+
+    def __init__(self, data: np.ndarray, ends: Sequence[int], side: int) -> None:
+        self._data, self._ends, self._side = data.data, ends, side
+
+    def __len__(self) -> int:
+        return len(self._ends) // 2
+
+    def __getitem__(self, row: Any) -> Any:
+        places = range(len(self))[row]
+        return self._line(places) if isinstance(places, int) else list(map(self._line, places))
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._line, range(len(self)))
+
+    def _line(self, row: int) -> str:
+        at = 2 * row + self._side
+        return str(self._data[self._ends[at] : self._ends[at + 1]], "utf-8", "surrogatepass")
+
+
+def spooled_sides(chunks: Iterable[Sides]) -> tuple[SpooledSide, SpooledSide]:
+    """Return all sources and targets of chunks, which are kept in a temporary file."""
+    ends = array("q", [0])
+
+    def parts() -> Iterator[bytes]:
+        for sides in chunks:
+            for pair in zip(*sides, strict=True):
+                for line in pair:
+                    data = line.encode("utf-8", "surrogatepass")
+                    ends.append(ends[-1] + len(data))
+                    yield data
+
+    data = spooled(parts(), np.uint8)
+    return SpooledSide(data, ends, 0), SpooledSide(data, ends, 1)
+
+
+def spooled(parts: Iterable[bytes], dtype: DTypeLike) -> np.ndarray:
+    """Return the bytes of arrays as one array, which is kept in a temporary file."""
+    with explain_os_errors(Path("TMPDIR")), tempfile.TemporaryFile() as file:
+        for part in parts:
+            file.write(part)
+        mapped = np.memmap(file, dtype, "r") if file.tell() else np.zeros(0, dtype)
+        return np.asarray(mapped)
