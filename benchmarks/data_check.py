@@ -16,8 +16,11 @@ stopped and given again.
 """
 
 import argparse
+import contextlib
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +29,12 @@ from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.addons.checks.check import DataReport, check_pairs
+from crosshead.addons.checks.files import check_files, write_files
 from crosshead.addons.checks.forms import odd_lengths
 from crosshead.addons.checks.language import foreign, letters_of
 from crosshead.system.lines import read_lines
 from crosshead.text.parallel.pairs import Origin
+from crosshead.text.parallel.section import DataConfig
 
 SHARES = {
     "misaligned": 0.05, "language": 0.02, "duplicate": 0.03, "near-duplicate": 0.01, "length": 0.01,
@@ -220,22 +225,57 @@ def large(count: int, seed: int) -> None:
     One pair of two has a caption with a number in front, and the others have two captions that are
     drawn at random, so that nearly all lines are different.
     """
-    import resource
-
     sides = [read_lines(multi30k(f"train.{name}")) for name in ("en", "de")]
     rng = np.random.default_rng(seed)
-    rows = rng.integers(len(sides[0]), size=(count, 2)).tolist()
-    source, target = (
-        [f"{side[one] if n % 2 else n} {side[two]}" for n, (one, two) in enumerate(rows)]
-        for side in sides
-    )
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    report, seconds = checked(source, target)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(
-        f"\n{count:,} pairs: {seconds:.0f} s of one core, {(after - before) / 2**20:.1f} GiB beside"
-        f" {before / 2**20:.1f} GiB for the program and the text; found {report.counts()}"
-    )
+    rows = rng.integers(len(sides[0]), size=(count, 2))
+    seconds: dict[str, float] = {}
+    steps = [("reading", time.process_time())]
+
+    def advance(share: float, step: str) -> None:
+        name, began = steps[-1]
+        steps.append((step, time.process_time()))
+        seconds[name] = seconds.get(name, 0) + steps[-1][1] - began
+
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"{folder}/train.{language}" for language in ("en", "de")]
+        for side, name in zip(sides, names, strict=True):
+            with open(name, "w", encoding="utf-8") as file:
+                for n, (one, two) in enumerate(rows):
+                    file.write(f"{side[one] if n % 2 else n} {side[two]}\n")
+        size = sum(Path(name).stat().st_size for name in names)
+        with most_memory() as most:
+            began = steps[0][1]
+            config = DataConfig(source=names[:1], target=names[1:])
+            report, text = check_files(config, (), print, advance)
+            write_files(report, text, Path(folder, "out"), apply=True)
+            total = time.process_time() - began
+    print(f"\n{count:,} pairs, {size / 1e6:,.0f} MB of text: {total:.0f} s of one core in all\n")
+    print("own memory at most:", f"{most[0] / 1e6:,.0f} MB, {most[1] / 1e6:,.0f} MB before")
+    print("".join(f"- {step}: {each:.0f} s\n" for step, each in seconds.items()))
+    print(f"found {report.counts()}")
+
+
+@contextlib.contextmanager
+def most_memory() -> Iterator[list[int]]:
+    """Measure the most memory of this process in a block, without mapped files, and that before."""
+    found = [own_memory()] * 2
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            found[0] = max(found[0], own_memory())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield found
+    ended.set()
+    thread.join()
+
+
+def own_memory() -> int:
+    """Return the anonymous memory of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
 def train(folder: Path, size: int, minutes: float, seed: int, processor_time: bool) -> None:
