@@ -11,10 +11,10 @@ The lexicon is IBM model 1 in both directions (`text/parallel/word_aligner.py`):
 side translates a word of the opposite side, or none, all with the same probability.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -31,6 +31,9 @@ MOST_WORDS = 80
 
 _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
+
+_STEMS = 1 << 22
+"""Words are counted by this many values of their hash, so that any text needs the same memory."""
 
 _LINKS = 1_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
@@ -51,23 +54,23 @@ _LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
 
 def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
-    vocabulary: defaultdict[str, int] = defaultdict(None, {"\n": 0})
-    vocabulary.default_factory = vocabulary.__len__
     lengths = [np.zeros(0, np.int64)]
 
     def all_words() -> Iterator[bytes]:
         rest = iter(lines)
         while words := split_lines(islice(rest, _LINES)):
-            numbers = np.fromiter((vocabulary[word[:_STEM]] for word in words), np.int32)
-            size = np.diff(np.flatnonzero(numbers == 0), prepend=-1)
-            place = np.arange(len(numbers)) - np.repeat(np.cumsum(size) - size, size)
+            stems = np.fromiter(map(crc32, [word[:_STEM].encode() for word in words]), np.uint32)
+            is_end = np.fromiter(map("\n".__eq__, words), bool)
+            size = np.diff(np.flatnonzero(is_end), prepend=-1)
+            place = np.arange(len(words)) - np.repeat(np.cumsum(size) - size, size)
             lengths.append(np.minimum(size - 1, MOST_WORDS))
-            yield numbers[(numbers > 0) & (place < MOST_WORDS)].tobytes()
+            kept = stems[~is_end & (place < MOST_WORDS)] % _STEMS
+            yield kept.astype(np.int32).tobytes()
 
     ids = spooled(all_words(), np.int32)
-    ends, counts = np.cumsum(np.concatenate(lengths)), np.zeros(len(vocabulary), np.int64)
+    ends, counts = np.cumsum(np.concatenate(lengths)), np.zeros(_STEMS, np.int64)
     for first in range(0, len(ids), _LINKS):
-        counts += np.bincount(ids[first : first + _LINKS], minlength=len(vocabulary))
+        counts += np.bincount(ids[first : first + _LINKS], minlength=_STEMS)
     is_known = counts >= least
     known = np.cumsum(is_known, dtype=np.int32) - 1
 

@@ -33,7 +33,7 @@ _KEY = np.dtype([("key", np.uint64), ("owner", np.int32)])
 """A hash that repeats have in common. The owner is twice the row of the pair for a hash of both
 sides, and one more for a sum of the hashes of words."""
 
-_AT_ONCE = 8_000_000
+_AT_ONCE = 2_000_000
 """About the largest number of keys that are compared at a time. There is one for each word, and
 together they take more memory than the texts."""
 
