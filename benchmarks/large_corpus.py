@@ -6,7 +6,8 @@ It writes a synthetic corpus, trains a few updates from it (the corpus is tokeni
 resumes that run, and begins another run on the same text. Of each run it reports the seconds until
 its first update is logged, and the most memory that the process held: its own (RssAnon), and beside
 it pages of mapped files (RssFile, RssShmem), which the system takes back when it needs them. The
-processes that tokenize are counted apart. Nothing is left behind.
+processes that tokenize are counted apart. Last, SentencePiece alone learns a vocabulary of the same
+size from the same text, and tokenizes it. Nothing is left behind.
 """
 
 import argparse
@@ -15,14 +16,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
 from harness import machine
 
+from crosshead.system.lines import iter_lines
+
 UPDATES = 20
+PIECES = 16_000
 ROWS_AT_ONCE = 100_000
 SETTINGS = [
+    f"tokenizer.vocab_size={PIECES}",
     "encoder_layers=1", "decoder_layers=1", "d_model=64", "d_ff=128", "heads=2",
     "data.valid_size=100", "train.log_every=1", "train.batch_tokens=4096",
     "train.valid_every=1000000", "train.warmup=100", "train.average=1", "decode.beam=1",
@@ -82,6 +89,27 @@ def run(folder: Path, out: Path, updates: int, *more: str) -> str:
     return f"{first_update:.1f} | " + " | ".join(f"{size / 1e6:,.0f}" for size in sizes)
 
 
+def sentencepiece_alone(folder: Path) -> str:
+    """Learn pieces from both sides, and tokenize them with as many threads as there are cores."""
+    cores, began, spent = len(os.sched_getaffinity(0)), time.perf_counter(), time.process_time()
+    sides = [folder / "source", folder / "target"]
+    sentencepiece.SentencePieceTrainer.train(
+        input=sides, model_prefix=str(folder / "alone"), vocab_size=PIECES, model_type="bpe",
+        num_threads=cores, minloglevel=2,
+    )  # fmt: skip
+    learned = time.perf_counter() - began
+    model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "alone.model"))
+    for side in sides:
+        lines = iter_lines(side)
+        while some := list(islice(lines, ROWS_AT_ONCE)):
+            model.encode(some, num_threads=cores)
+    seconds = time.perf_counter() - began
+    return (
+        f"SentencePiece alone: {seconds:.1f} s, of which {learned:.1f} to learn "
+        f"({time.process_time() - spent:.1f} s of all cores)"
+    )
+
+
 def lines_of(log: Path) -> int:
     return log.read_bytes().count(b"\n") if log.is_file() else 0
 
@@ -124,7 +152,7 @@ def main() -> None:
         print("resumed |", run(folder, first, 2 * UPDATES, "--resume"), flush=True)
         print("from the cache |", run(folder, second, UPDATES), flush=True)
         cache = sum(path.stat().st_size for path in (folder / "cache").rglob("*"))
-        print(f"\nThe cache has {cache / 1e6:,.0f} MB.")
+        print(f"\nThe cache has {cache / 1e6:,.0f} MB.\n{sentencepiece_alone(folder)}")
 
 
 if __name__ == "__main__":
