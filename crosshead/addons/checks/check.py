@@ -108,9 +108,8 @@ class DataReport:
         dropped, repaired = set(self.dropped()), _rows(self.suspects, REPAIRED)
         for row in range(len(self))[first:end]:
             if row not in dropped:
-                source, target = self.sides[0][row], self.sides[1][row]
-                repairs = row in repaired
-                yield (composed(source), composed(target)) if repairs else (source, target)
+                pair = self.sides[0][row], self.sides[1][row]
+                yield (composed(pair[0]), composed(pair[1])) if row in repaired else pair
 
 
 def check_kinds(kinds: Collection[str]) -> None:

@@ -214,9 +214,8 @@ class PairOdds:
             places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
             apart = left[places], right[np.roll(places, 1)]
             random.append(self.sides.features(self._lexicons[each], *apart))
-        if len(right) > _MOST_FITTED:
-            chosen = np.random.default_rng(_SEED).choice(len(right), _MOST_FITTED, replace=False)
-            left, right = left[chosen], right[chosen]
+        chosen = np.sort(np.random.default_rng(_SEED).permutation(len(right))[:_MOST_FITTED])
+        left, right = left[chosen], right[chosen]
         self._scored = left, right, self._features(left, right)
         self.mixture = Mixture(self._scored[2], np.concatenate(random))
 

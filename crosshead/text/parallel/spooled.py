@@ -64,5 +64,4 @@ def spooled(parts: Iterable[bytes], dtype: DTypeLike) -> np.ndarray:
     with explain_os_errors(Path("TMPDIR")), tempfile.TemporaryFile() as file:
         for part in parts:
             file.write(part)
-        mapped = np.memmap(file, dtype, "r") if file.tell() else np.zeros(0, dtype)
-        return np.asarray(mapped)
+        return np.asarray(np.memmap(file, dtype, "r") if file.tell() else [], dtype)
