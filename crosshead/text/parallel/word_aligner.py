@@ -58,7 +58,7 @@ class WordPairs:
         self._width = width
         target, source = links(sides[1], sides[0])
         # Small numbers are sorted by their digits, in a third of the time of `np.unique`.
-        words = sides[0].ids[source].astype(np.min_scalar_type(width))
+        words = sides[0].ids[source].astype(np.min_scalar_type(sides[0].size))
         order = np.argsort(words, kind="stable")
         self.places = source[order], target[order]
         keys = self._key(*(side.ids[place] for side, place in zip(sides, self.places, strict=True)))

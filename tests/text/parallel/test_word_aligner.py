@@ -244,6 +244,19 @@ def test_links_are_all_pairs_of_words_of_a_row() -> None:
     assert [places.tolist() for places in links(target, source)] == [[0, 0, 2, 3], [0, 1, 2, 2]]
 
 
+def test_a_side_may_have_many_more_words_than_the_other() -> None:
+    """Numbers of words are sorted in the smallest type that holds those of their side."""
+    rows = np.random.default_rng(1).permutation(600).reshape(-1, 3).tolist()
+    many, few = words(*rows, size=600), words(*([row[0] % 200] for row in rows), size=200)
+    expected = {(word, row[0] % 200) for row in rows for word in row}
+    for sides in ((many, few), (few, many)):
+        pairs = WordPairs(sides, sides[1].size)
+        found = zip(*(each.tolist() for each in pairs.words), strict=True)
+        assert {pair if sides[0] is many else pair[::-1] for pair in found} == expected
+        index, known = pairs.find(*pairs.words)
+        assert known.all() and index.tolist() == list(range(len(known)))
+
+
 def test_pairs_are_found_and_forgotten() -> None:
     pairs = WordPairs((words([B, A], [A], [B]), words([X], [Y], [X])), 4)
     assert list(zip(*pairs.words, strict=True)) == [(A, X), (A, Y), (B, X)]
