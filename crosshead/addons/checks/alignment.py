@@ -26,7 +26,7 @@ APART = "the sides do not translate each other"
 _LEAST_COUNT = 3
 """The smallest number of times that a word occurs. Rarer words say nothing about alignment."""
 _SHIFTS = (-1, 1, -2, 2, -3, 3)
-_SHORTEST_STRETCH, GAP = 4, 3
+SHORTEST_STRETCH, _GAP = 4, 3
 """The smallest number of rows of a stretch, and the largest distance between two of them."""
 _UNFIT = -4.0
 """The smallest log-odds that a row of a stretch contributes, because a stretch may contain
@@ -144,8 +144,8 @@ def _whole_shift(sides: SideWords, rows: np.ndarray) -> int:
 
 def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarray) -> np.ndarray:
     """Return the shift of each place: 0, or the one that repairs the stretch of a found place."""
-    runs = np.split(found, np.flatnonzero(np.diff(found) > GAP) + 1)
-    runs = [run for run in runs if len(run) >= _SHORTEST_STRETCH]
+    runs = np.split(found, np.flatnonzero(np.diff(found) > _GAP) + 1)
+    runs = [run for run in runs if len(run) >= SHORTEST_STRETCH]
     shifts = np.zeros(len(odds), np.int64)
     if not runs:
         return shifts
@@ -160,7 +160,7 @@ def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarr
     for run in runs:
         path = best_path(evidence[run])
         for part in np.split(np.arange(len(run)), np.flatnonzero(np.diff(path)) + 1):
-            if len(part) >= _SHORTEST_STRETCH:
+            if len(part) >= SHORTEST_STRETCH:
                 shifts[run[part]] = states[path[part[0]]]
     return shifts
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead.addons.checks.alignment import GAP, LEAST_ROWS, MOST_MISALIGNED, misaligned
+from crosshead.addons.checks.alignment import (
+    LEAST_ROWS,
+    MOST_MISALIGNED,
+    SHORTEST_STRETCH,
+    misaligned,
+)
 from crosshead.addons.checks.forms import (
     LEAST_PAIRS,
     changed_numbers,
@@ -84,11 +89,14 @@ class DataReport:
         return sorted(_rows(self.suspects, KINDS))
 
     def stretches(self) -> list[tuple[Suspect, Suspect]]:
-        """Return the first and the last pair of each stretch that is shifted by the same lines."""
+        """Return the first and the last pair of each stretch that is shifted by the same lines.
+
+        Too few rows for a stretch of their own do not end one.
+        """
         found: list[tuple[Suspect, Suspect]] = []
         for suspect in (each for each in self.suspects if each.shift):
             first, last = found[-1] if found else (suspect, suspect)
-            if suspect.shift == last.shift and suspect.row - last.row <= GAP:
+            if suspect.shift == last.shift and suspect.row - last.row <= SHORTEST_STRETCH:
                 found[-1:] = [(first, suspect)]
             else:
                 found.append((suspect, suspect))

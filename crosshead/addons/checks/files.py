@@ -23,7 +23,7 @@ from crosshead.text.parallel.corpora import (
     survey,
     training_parts,
 )
-from crosshead.text.parallel.pairs import CHUNK, Origin, Pair, Sides
+from crosshead.text.parallel.pairs import CHUNK, Origin, Pair
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.spooled import spooled_sides
 from crosshead.text.parallel.tables import has_header
@@ -56,20 +56,17 @@ def check_files(
                 say(note)
         text = survey(parts)
     except UnequalLinesError as error:
-        raise DataError(f"{error.fault}{_first_shift(error)}") from None
+        raise DataError(f"{error.fault}{_first_shift(error, advance)}") from None
     sides = spooled_sides(text.chunks())
     return check_pairs(sides, text.origin, [valid] if valid else [], skip, advance), text
 
 
-def _first_shift(error: UnequalLinesError) -> str:
+def _first_shift(error: UnequalLinesError, advance: Callable[[float, str], None]) -> str:
     """Return a clause with the place from which two files are shifted, or why there is none."""
-    source, target = error.files
-    sides: Sides = (
-        list(islice(iter_lines(source), error.shared)),
-        list(islice(iter_lines(target), error.shared)),
-    )
-    others = set(KINDS) - {"misaligned"}
-    report = check_pairs(sides, lambda row: Origin(str(source), row + 1), skip=others)
+    source, target = (islice(iter_lines(file), error.shared) for file in error.files)
+    sides, others = spooled_sides([(source, target)]), set(KINDS) - {"misaligned"}
+    name = str(error.files[0])
+    report = check_pairs(sides, lambda row: Origin(name, row + 1), (), others, advance)
     for first, _ in report.stretches():
         return f"; from about line {first.row + 1} on {first.reason}"
     unknown = "no shift was found, so the surplus is probably at the end"
@@ -165,7 +162,7 @@ def _table(part: Part, pairs: Iterable[Pair]) -> Iterator[str]:
 
 def _encoded(name: str, lines: Iterable[str]) -> Iterator[bytes]:
     """Yield the bytes of a file, packed if its name ends in `.gz`."""
-    packed = zlib.compressobj(wbits=_GZIP) if name.endswith(".gz") else None
+    packed = zlib.compressobj(9, wbits=_GZIP) if name.endswith(".gz") else None
     rest = iter(lines)
     while block := list(islice(rest, CHUNK)):
         data = "".join(f"{line}\n" for line in block).encode()

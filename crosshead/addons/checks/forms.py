@@ -201,7 +201,7 @@ def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) 
         np.fromiter((max(len(side[row].strip()), 1) for row in rows), np.int32)
         for side in (source, target)
     ])  # fmt: skip
-    fitted = lengths[:, :: len(rows) // _MOST_FITTED + 1]
+    fitted = lengths[:, np.random.default_rng(1).permutation(len(rows))[:_MOST_FITTED]]
     near = np.full(fitted.shape[1], True)
     for fit in range(_FITS + 1):
         usual = float(np.exp(np.median(np.log(fitted[1] / fitted[0])[near])))

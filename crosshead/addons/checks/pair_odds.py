@@ -33,7 +33,8 @@ _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
 
 _STEMS = 1 << 22
-"""Words are counted by this many values of their hash, so that any text needs the same memory."""
+"""Words are counted by this many values of their hash, so that any text needs the same memory. Two
+words with one value count as one: few do, unless a text has about a million different words."""
 
 _LINKS = 1_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
@@ -196,7 +197,8 @@ class PairOdds:
     def __init__(self, sides: SideWords, left: np.ndarray, right: np.ndarray) -> None:
         self.sides = sides
         number = _FOLDS if len(right) < _MANY_ROWS else _FOLDS_OF_MANY
-        fold = np.arange(len(right)) % number
+        # Drawn at random, because a text may hold two kinds of pairs in turns.
+        fold = np.random.default_rng(_SEED).permutation(len(right)) % number
         self._fold = np.zeros(len(sides.target.ends), np.int8)
         """The lexicon that is not learned from a target."""
         self._fold[right] = fold

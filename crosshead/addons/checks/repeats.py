@@ -33,9 +33,9 @@ _KEY = np.dtype([("key", np.uint64), ("owner", np.int32)])
 """A hash that repeats have in common. The owner is twice the row of the pair for a hash of both
 sides, and one more for a sum of the hashes of words."""
 
-_AT_ONCE = 2_000_000
-"""About the largest number of keys that are compared at a time. There is one for each word, and
-together they take more memory than the texts."""
+_PARTS = 64
+"""Keys are compared in so many parts. There is one for each word, and together they take more
+memory than the texts."""
 
 
 def repeated(
@@ -61,17 +61,21 @@ def repeated(
     of_source: dict[int, int] = {}
     count = len(origins) + len(order)
 
+    sizes = []  # of each part of the keys of some pairs
+
     def keys() -> Iterator[bytes]:
-        for first in range(0, count, _PAIRS):
+        for first in range(0, max(count, 1), _PAIRS):
             found, sources, words = _keys(list(islice(pairs, _PAIRS)), first)
             for row, source in enumerate(sources.tolist(), first):
                 if row >= len(origins) and source in held_sources:
                     of_source[row] = held_sources[source]
                 elif row < len(origins) and words[row - first] >= LEAST_SOURCE_WORDS:
                     held_sources[source] = row
-            yield found.tobytes()
+            part = (found["key"] % _PARTS).astype(np.uint8)
+            sizes.append(np.bincount(part, minlength=_PARTS))
+            yield found[np.argsort(part, kind="stable")].tobytes()
 
-    first_equal, first_near = _first(count, spooled(keys(), _KEY))
+    first_equal, first_near = _first(count, spooled(keys(), _KEY), sizes)
     repeats = np.flatnonzero(np.minimum(first_equal, first_near) < np.arange(count))
 
     def where(row: int) -> str:
@@ -88,7 +92,7 @@ def repeated(
             suspects.append(Suspect(number, "overlap", 0.5, reason))
         else:
             kind = "overlap" if nearest < len(origins) else "near-duplicate"
-            words = len(split_lines(side[number] for side in sides)) - 2
+            words = len(split_lines(comparable((sides[0][number], sides[1][number])))) - 2
             reason = f"nearly repeats {where(nearest)}"
             suspects.append(Suspect(number, kind, 1 - 1 / words, reason))
     return suspects
@@ -114,21 +118,22 @@ def _keys(pairs: Sequence[Pair], first: int) -> tuple[np.ndarray, np.ndarray, np
     exact = np.array([pair_hash(pair) for pair in pairs], np.uint64)
     found = np.empty(len(exact) + int(enough.sum()), _KEY)
     found["key"] = np.concatenate([exact, sums[enough]])
-    found["owner"] = 2 * first
-    found["owner"] += np.concatenate([2 * np.arange(len(pairs)), 2 * rows[enough] + 1])
+    found["owner"] = 2 * first + np.concatenate([2 * np.arange(len(pairs)), 2 * rows[enough] + 1])
     return found, sides[::2], counts[:, 0]
 
 
-def _first(count: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _first(
+    count: int, keys: np.ndarray, sizes: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return for each pair the first one with the same text, and the first near-duplicate.
 
-    It may be the pair itself.
+    It may be the pair itself. `sizes` has the number of keys of each part, for stretches of `keys`.
     """
     nearest = np.arange(2 * count, dtype=np.int32)
-    turns = len(keys) // _AT_ONCE + 1
-    for turn in range(turns):
-        blocks = np.array_split(keys, turns)
-        found = np.concatenate([block[block["key"] % turns == turn] for block in blocks])
+    ends = np.cumsum(sizes).reshape(-1, _PARTS)
+    for part in range(_PARTS):
+        stretches = zip((ends - sizes)[:, part].tolist(), ends[:, part].tolist(), strict=True)
+        found = np.concatenate([keys[begin:end] for begin, end in stretches])
         order = np.argsort(found["key"])
         owner, key = found["owner"][order], found["key"][order]
         begins = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])

@@ -1,6 +1,6 @@
 """The verb `data check`."""
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +59,7 @@ def data_check(
         ),
     ] = None,
     skip: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="LIST",
             help="Checks to skip: kinds of pairs, separated by commas (default: none). Use it to "
@@ -100,6 +100,7 @@ def data_check(
     """
     from crosshead.addons.checks.files import SUSPECTS, check_files, check_outputs, write_files
     from crosshead.config import validate
+    from crosshead.system.files import made_directory
     from crosshead.system.progress import choose_display, counted
     from crosshead.text.parallel.corpora import training_parts
     from crosshead.text.parallel.section import DataConfig
@@ -123,15 +124,17 @@ def data_check(
     if out is not None:
         valid = [*config.valid_source, *config.valid_target, *config.valid_pairs]
         check_outputs(training_parts(config), out, apply=apply, force=force, others=valid)
-    kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
-    with closing(choose_display(lambda: None, quiet=5.0)) as display:
+    kinds = [kind.strip() for kind in ",".join(skip or []).split(",") if kind.strip()]
+    # A place that cannot be written is an error before the check, which may take long.
+    with made_directory(out) if out else nullcontext():
+        with closing(choose_display(lambda: None, quiet=5.0)) as display:
 
-        def advance(share: float, step: str) -> None:
-            if display.due() or (share == 1 and at_terminal()):
-                display.advance(share, step)
+            def advance(share: float, step: str) -> None:
+                if display.due() or (share == 1 and at_terminal()):
+                    display.advance(share, step)
 
-        report, text = check_files(config, kinds, note, advance)
-    written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
+            report, text = check_files(config, kinds, note, advance)
+        written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
     for line in report.notes:
         note(line)
     if report.verdict:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from crosshead.system.files import explain_os_errors
-from crosshead.text.parallel.pairs import Sides
 
 
 class SpooledSide(Sequence[str]):
@@ -40,10 +39,12 @@ class SpooledSide(Sequence[str]):
 
     def _line(self, row: int) -> str:
         at = 2 * row + self._side
-        return str(self._data[self._ends[at] : self._ends[at + 1]], "utf-8", "surrogatepass")
+        return str(self._data[self._ends[at] : self._ends[at + 1]], "utf-8")
 
 
-def spooled_sides(chunks: Iterable[Sides]) -> tuple[SpooledSide, SpooledSide]:
+def spooled_sides(
+    chunks: Iterable[tuple[Iterable[str], Iterable[str]]],
+) -> tuple[SpooledSide, SpooledSide]:
     """Return all sources and targets of chunks, which are kept in a temporary file."""
     ends = array("q", [0])
 
@@ -51,7 +52,7 @@ def spooled_sides(chunks: Iterable[Sides]) -> tuple[SpooledSide, SpooledSide]:
         for sides in chunks:
             for pair in zip(*sides, strict=True):
                 for line in pair:
-                    data = line.encode("utf-8", "surrogatepass")
+                    data = line.encode()
                     ends.append(ends[-1] + len(data))
                     yield data
 
@@ -61,7 +62,7 @@ def spooled_sides(chunks: Iterable[Sides]) -> tuple[SpooledSide, SpooledSide]:
 
 def spooled(parts: Iterable[bytes], dtype: DTypeLike) -> np.ndarray:
     """Return the bytes of arrays as one array, which is kept in a temporary file."""
-    with explain_os_errors(Path("TMPDIR")), tempfile.TemporaryFile() as file:
+    with explain_os_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
         for part in parts:
             file.write(part)
         return np.asarray(np.memmap(file, dtype, "r") if file.tell() else [], dtype)

@@ -7,7 +7,7 @@ import pytest
 
 from crosshead.addons.checks import check, forms, pair_odds, repeats
 from crosshead.addons.checks.check import REPEATS, DataReport, check_kinds, check_pairs
-from crosshead.addons.checks.suspects import KINDS
+from crosshead.addons.checks.suspects import KINDS, Suspect
 from crosshead.errors import DataError
 from crosshead.text.parallel.pairs import Origin, ParallelText, Sides
 from tests.addons.checks.made_up import pairs
@@ -158,6 +158,13 @@ def test_stretches_have_one_shift_each() -> None:
     )
 
 
+def test_a_few_rows_do_not_end_a_stretch() -> None:
+    rows = [*range(10), *range(13, 20), *range(24, 30)]
+    suspects = [Suspect(row, "misaligned", 1.0, "it", 1) for row in rows]
+    found = DataReport(([], []), suspects, lambda row: Origin("f", row + 1)).stretches()
+    assert [(first.row, last.row) for first, last in found] == [(0, 19), (24, 29)]
+
+
 def test_a_note_counts_the_suspect_pairs_that_nothing_is_learned_from() -> None:
     source, target = pairs(ROWS)
     shifted = [*target[1:], target[0]]
@@ -206,7 +213,7 @@ def test_a_large_text_is_checked_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         target[row] = " ".join(target[row].split()[:1])
         source[row + 1], target[row + 1] = source[row + 2], target[row + 2]
     whole = check_pairs((source, target), lambda row: Origin("f", row + 1))
-    monkeypatch.setattr(repeats, "_AT_ONCE", 1000)
+    monkeypatch.setattr(repeats, "_PAIRS", 500)
     for module in (forms, pair_odds):
         monkeypatch.setattr(module, "_MOST_FITTED", 4 * ROWS)
     parts = check_pairs((source, target), lambda row: Origin("f", row + 1))

@@ -6,6 +6,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from crosshead.addons.checks import forms
 from crosshead.addons.checks.forms import (
     TAG,
     URL,
@@ -305,6 +306,14 @@ def test_single_words_decide_about_the_ratio_of_short_lines() -> None:
     # The side with more characters counts, whichever it is.
     found = odd_lengths(target, source, np.arange(1000))
     assert [each.row for each in found] == [500]
+
+
+def test_lengths_are_fitted_to_pairs_drawn_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text may hold two kinds of pairs in turns."""
+    source, target = text(2000, 0.15)
+    target[::2] = [line * 2 for line in target[::2]]
+    monkeypatch.setattr(forms, "_MOST_FITTED", 1000)
+    assert len(odd_lengths(source, target, np.arange(2000))) < 20
 
 
 def test_freer_translations_need_larger_distances() -> None:

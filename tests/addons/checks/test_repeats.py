@@ -5,7 +5,7 @@ import pytest
 
 from crosshead.addons.checks import repeats
 from crosshead.addons.checks.repeats import repeated
-from crosshead.text.parallel.pairs import Origin, ParallelText
+from crosshead.text.parallel.pairs import Origin, ParallelText, composed
 from crosshead.text.scripts import split_words
 from tests.addons.checks.made_up import pairs
 
@@ -47,6 +47,12 @@ def test_unicode_forms_hide_no_repeats() -> None:
     source.append(unicodedata.normalize("NFD", source[3]))
     target.append(unicodedata.normalize("NFD", target[3]))
     assert kinds(source, target) == [(20, "duplicate", "repeats f:4")]
+    near = source[20] + " x", target[20]
+    scores = [
+        repeated(([source[3], form(near[0])], [target[3], form(near[1])]), [], place)[0].score
+        for form in (str, composed)
+    ]
+    assert scores[0] == scores[1]
     held = ParallelText(source[20:], target[20:], [Origin("v", 1)])
     [overlap, _] = repeated((source, target), [held], place)
     assert (overlap.row, overlap.kind, overlap.score) == (3, "overlap", 1.0)

@@ -99,8 +99,9 @@ def test_the_help_and_the_page_name_every_kind(capfd: pytest.CaptureFixture[str]
 def test_spaces_around_skipped_kinds_are_ignored(
     files: list[object], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    text = output_of(["data", "check", *files, "--skip", " ,misaligned,, duplicate ,"], capfd)
-    assert text == "601 pairs checked, none is suspect\n"
+    for skip in ([" ,misaligned,, duplicate ,"], ["misaligned", "--skip", "duplicate"]):
+        text = output_of(["data", "check", *files, "--skip", *skip], capfd)
+        assert text == "601 pairs checked, none is suspect\n"
 
 
 def test_apply_writes_what_the_table_does_not_list(
@@ -143,6 +144,8 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     said = refused(*check, "pairs.tsv")
     assert "(pairs.tsv); files have options: --pairs for one with both sides, or --source" in said
     assert "give a directory for them with --out" in refused(*check, *files, "--apply")
+    (tmp_path / "file").touch()
+    assert "file/out: cannot make" in refused(*check, *files, "--out", tmp_path / "file" / "out")
     assert "unknown kind of pairs 'typo'" in refused(*check, *files, "--skip", "typo")
     assert "--source names 1 file but --target 0" in refused(*check, *files[:2])
     assert "--target names 1 file but --source 0" in refused(*check, *files[2:])
