@@ -9,6 +9,7 @@ text, and prints BLEU.
     python benchmarks/data_check.py
     python benchmarks/data_check.py --sizes 600,2000,7000 --foreign 0.01,0.02,0.05,0.1,0.2
     python benchmarks/data_check.py --sizes 2000,7000 --cut 0.02,0.05,0.1,0.15,0.2,0.25
+    python benchmarks/data_check.py --sizes "" --large 1000000
     python benchmarks/data_check.py --train-minutes 10 [--train-pairs 7000] [--processor-time]
 
 The trainings use one thread. Runs that are in the folder are not repeated, so the command may be
@@ -247,7 +248,9 @@ def large(count: int, seed: int) -> None:
             began = steps[0][1]
             config = DataConfig(source=names[:1], target=names[1:])
             report, text = check_files(config, (), print, advance)
+            advance(1.0, "writing")
             write_files(report, text, Path(folder, "out"), apply=True)
+            advance(1.0, "the end")
             total = time.process_time() - began
     print(f"\n{count:,} pairs, {size / 1e6:,.0f} MB of text: {total:.0f} s of one core in all\n")
     print("own memory at most:", f"{most[0] / 1e6:,.0f} MB, {most[1] / 1e6:,.0f} MB before")
@@ -267,9 +270,11 @@ def most_memory() -> Iterator[list[int]]:
 
     thread = threading.Thread(target=watch)
     thread.start()
-    yield found
-    ended.set()
-    thread.join()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
 
 
 def own_memory() -> int:

@@ -7,7 +7,8 @@ resumes that run, and begins another run on the same text. Of each run it report
 its first update is logged, and the most memory that the process held: its own (RssAnon), and beside
 it pages of mapped files (RssFile, RssShmem), which the system takes back when it needs them. The
 processes that tokenize are counted apart. Last, SentencePiece alone learns a vocabulary of the same
-size from the same text, and tokenizes it. Nothing is left behind.
+size from the same text, with its own defaults and on all cores, and tokenizes it. Nothing is left
+behind.
 """
 
 import argparse
