@@ -18,10 +18,8 @@ from crosshead.system.files import explain_os_errors
 class SpooledSide(Sequence[str]):
     """The lines of one side of a text. A line is decoded when it is read.
 
-    Args:
-        data: The bytes of the lines of both sides in turns.
-        ends: The offset after each of these lines, with a 0 in front.
-        side: 0 for the sources, 1 for the targets.
+    The data are the bytes of the lines of both sides in turns, and `ends` has the offset after each
+    of them, with a 0 in front. Side 0 has the sources, side 1 the targets.
     """
 
     def __init__(self, data: np.ndarray, ends: Sequence[int], side: int) -> None:
