@@ -60,6 +60,11 @@ WIDEST_OF_MUON = 128
 """The largest width at which models train with Muon. Widths 64 and 128 are measured
 (docs/results.md), larger ones are not."""
 
+DECAY, MOST_DECAY = 1.0, 0.5
+"""The weight decay of models that train with Muon: `DECAY` over the sum of all learning rates, at
+most `MOST_DECAY`. So without gradients the weights would fall to about 1/e in the run
+(docs/results.md)."""
+
 LONGEST_UNASKED = 3600.0
 """The largest expected number of seconds of a run with `least_epochs`, if no minutes are stated.
 Validation may end the run later (see `LONGEST`)."""
@@ -338,6 +343,9 @@ def _with_schedule(plan: Plan) -> TextRecipe:
         "average": 0,
         "patience": 0,
     }
+    if (rate := plan.recipe.train.learning_rate) and plan.recipe.train.optimizer == "muon":
+        decay = min(MOST_DECAY, DECAY / (rate * plan.updates / 2))
+        train["weight_decay"] = float(f"{decay:.2g}")
     if "train.warmup" in plan.recipe.open and not is_paper and _has_budget(plan.recipe):
         # Updates may take longer than measured, on a busy machine for example.
         train["warmup_share"] = WARMUP_SHARE

@@ -142,6 +142,14 @@ def test_a_stated_schedule_has_the_rate_of_the_width(schedule: str) -> None:
         assert settled(2000, *stated, minutes=5).train.learning_rate == rate
 
 
+def test_muon_decays_by_the_sum_of_the_rates() -> None:
+    for updates, decay in ((100, 0.5), (1000, 0.5), (2000, 0.25), (4000, 0.12)):
+        run = f"train.max_updates={updates}", "d_model=128"
+        assert settled(2000, *run).train.weight_decay == decay
+        assert settled(2000, *run, "train.optimizer=adam").train.weight_decay == 0
+        assert settled(2000, *run, "train.weight_decay=0.1").train.weight_decay == 0.1
+
+
 def test_small_widths_train_with_muon() -> None:
     """For other widths it is not measured."""
     for width, optimizer in ((64, "muon"), (128, "muon"), (160, "adam"), (256, "adam")):
