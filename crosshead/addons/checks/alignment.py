@@ -82,7 +82,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
 
 def _judged(sides: SideWords, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """Return the probability of each row to be misaligned, the share of these, and all shifts."""
-    unshifted = shifts = np.zeros(len(rows), np.int64)
+    unshifted = shifts = np.zeros(len(rows), np.int8)
     model, odds, share = as_given = _learned(sides, rows, unshifted)
     if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
         shifts = unshifted + shift
@@ -106,7 +106,7 @@ def _learned(
     sides: SideWords, rows: np.ndarray, shifts: np.ndarray
 ) -> tuple[PairOdds, np.ndarray, float]:
     """Learn from the pairs after the shifts are repaired, and judge the pairs as they are."""
-    places = np.arange(len(rows))
+    places = np.arange(len(rows), dtype=np.int32)
     left = _moved(rows, places, shifts)
     model = PairOdds(sides, left[left >= 0], places[left >= 0])
     return model, *model.judged(places, places)
@@ -127,7 +127,7 @@ def _moved(rows: np.ndarray, places: np.ndarray, shift: np.ndarray | int) -> np.
     """Return the place of the row that is `shift` rows below each place, or -1 for none."""
     wanted = rows[places] + shift
     found = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
-    return np.where(rows[found] == wanted, found, -1)
+    return np.where(rows[found] == wanted, found, -1).astype(np.int32)
 
 
 def _whole_shift(sides: SideWords, rows: np.ndarray) -> int:
@@ -146,7 +146,7 @@ def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarr
     """Return the shift of each place: 0, or the one that repairs the stretch of a found place."""
     runs = np.split(found, np.flatnonzero(np.diff(found) > _GAP) + 1)
     runs = [run for run in runs if len(run) >= SHORTEST_STRETCH]
-    shifts = np.zeros(len(odds), np.int64)
+    shifts = np.zeros(len(odds), np.int8)
     if not runs:
         return shifts
     long = np.concatenate(runs)

@@ -232,7 +232,7 @@ def _rows(suspects: Sequence[Suspect], kinds: Collection[str]) -> set[int]:
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:
     """Return the sorted rows of a text that are not among `rows`."""
-    return np.delete(np.arange(count), sorted(rows))
+    return np.delete(np.arange(count, dtype=np.int32), sorted(rows))
 
 
 def _of_lines(sides: LineSides) -> list[Suspect]:

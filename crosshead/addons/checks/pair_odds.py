@@ -95,6 +95,7 @@ class Lexicon:
         sides = source, target
         self._pairs = pairs = WordPairs(sides, target.size)
         self._backward, self._forward = (learn(pairs, sides, said) for said in (0, 1))
+        pairs.forget(np.arange(len(pairs.words[0])))  # their links
 
     def scores(self, source: WordIds, target: WordIds) -> np.ndarray:
         """Return two scores for each pair: one for each direction.
@@ -198,7 +199,7 @@ class PairOdds:
         self.sides = sides
         number = _FOLDS if len(right) < _MANY_ROWS else _FOLDS_OF_MANY
         # Drawn at random, because a text may hold two kinds of pairs in turns.
-        fold = np.random.default_rng(_SEED).permutation(len(right)) % number
+        fold = np.random.default_rng(_SEED).permutation(len(right)).astype(np.int32) % number
         self._fold = np.zeros(len(sides.target.ends), np.int8)
         """The lexicon that is not learned from a target."""
         self._fold[right] = fold
