@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from crosshead.system.files import explain_os_errors
+from crosshead.text.parallel.pairs import LineSides
 
 
 class SpooledSide(Sequence[str]):
@@ -40,9 +41,7 @@ class SpooledSide(Sequence[str]):
         return str(self._data[self._ends[at] : self._ends[at + 1]], "utf-8")
 
 
-def spooled_sides(
-    chunks: Iterable[tuple[Iterable[str], Iterable[str]]],
-) -> tuple[SpooledSide, SpooledSide]:
+def spooled_sides(chunks: Iterable[tuple[Iterable[str], Iterable[str]]]) -> LineSides:
     """Return all sources and targets of chunks, which are kept in a temporary file."""
     ends = array("q", [0])
 
@@ -60,7 +59,8 @@ def spooled_sides(
 
 def spooled(parts: Iterable[bytes], dtype: DTypeLike) -> np.ndarray:
     """Return the bytes of arrays as one array, which is kept in a temporary file."""
-    with explain_os_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+    place = Path(f"{tempfile.gettempdir()} (TMPDIR)")
+    with explain_os_errors(place), tempfile.TemporaryFile() as file:
         for part in parts:
             file.write(part)
         return np.asarray(np.memmap(file, dtype, "r") if file.tell() else [], dtype)
