@@ -209,7 +209,7 @@ def foreign_targets(texts: list[list[str]], rows: set[int]) -> set[int]:
     """Return the suspect rows of a text with some targets in another language."""
     source, target, intruder = texts
     mixed = [intruder[row] if row in rows else line for row, line in enumerate(target)]
-    letters = (list(map(letters_of, side)) for side in (mixed, source))
+    letters = (letters_of(side) for side in (mixed, source))
     return {suspect.row for suspect in foreign(*letters, "target") or []}
 
 

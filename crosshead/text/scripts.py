@@ -1,11 +1,14 @@
 """Scripts of a text, such as LATIN, CYRILLIC or CJK, and its words in lower case."""
 
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache
 from itertools import islice
+
+import numpy as np
 
 _LETTER = re.compile(r"[^\W\d_]")
 NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
@@ -71,8 +74,12 @@ def foreign_share(text: str, known: Container[str]) -> float:
 _UNSPACED = "".join(UNSPACED_RANGES.values())
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _UNSPACED_LETTER = re.compile(rf"(?=[{_UNSPACED}])[^\W\d_]")
-_WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
-_WORD_OR_END = re.compile(rf"{_WORD.pattern}|\n")
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_FROM_THAI = re.compile("[\u0e00-\U0010ffff]")
+_LAST = 0x40000
+"""A code point after all letters of Unicode."""
+_BASE = 0x9E3779B97F4A7C15
+"""The odd number of the 64-bit hashes of words."""
 
 LEAST_SOURCE_WORDS = 3
 """Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
@@ -84,12 +91,42 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line.lower())
 
 
-def split_lines(lines: Iterable[str]) -> list[str]:
-    """Return the words of lines, with a line break after those of each line.
+def word_hashes(lines: Iterable[str], letters: int = sys.maxsize) -> tuple[np.ndarray, np.ndarray]:
+    """Return a hash of each word of lines, or of its first letters, and the row of its line.
 
-    It is much faster than `split_words` on each line.
+    The words are those of `split_words`. This is much faster than it is on each line.
     """
-    return _WORD_OR_END.findall("".join([line.replace("\n", " ") + "\n" for line in lines]).lower())
+    text = "".join([line.replace("\n", " ") + "\n" for line in lines]).lower()
+    text = blanked(text, rf"[\w{_UNSPACED}\n]")
+    if _FROM_THAI.search(text):
+        text = re.sub(f"[{_UNSPACED}]", r" \g<0> ", text)
+    codes = _codes(text).astype(np.uint64)
+    edges = np.flatnonzero(np.diff(codes > ord(" "), prepend=False, append=False))
+    begins, ends = edges[::2], np.minimum(edges[1::2] - edges[::2], letters) + edges[::2]
+    # The hash is a polynomial in an odd number. Its powers have inverses modulo 2**64.
+    bases = _BASE, pow(_BASE, -1, 1 << 64)
+    powers, inverses = (np.cumprod(np.full(len(codes), each, np.uint64)) for each in bases)
+    sums = np.append(np.uint64(0), np.cumsum(codes * powers))
+    return (sums[ends] - sums[begins]) * inverses[begins], np.cumsum(codes == ord("\n"))[begins]
+
+
+def blanked(text: str, kept: str) -> str:
+    """Return a text with spaces for the characters that do not match the regular expression `kept`.
+
+    It is much faster than `re.sub`.
+    """
+    codes = _blanks(kept).take(_codes(text), mode="clip")
+    return codes.tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def _codes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+@cache
+def _blanks(kept: str) -> np.ndarray:
+    """Return what `blanked` has in place of each character."""
+    return _codes(re.sub(f"(?!{kept})(?s:.)", " ", "".join(map(chr, range(_LAST + 1)))))
 
 
 def is_long_source(source: str) -> bool:

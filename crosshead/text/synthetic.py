@@ -10,11 +10,9 @@ German side is always a function of the English side. Patterns that two countrie
 import random
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import UserError
-from crosshead.system.files import atomic_write, make_directory
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 HELD_OUT = 500  # pairs in each of `valid`, `test` and `unseen_patterns`
@@ -143,26 +141,6 @@ def date_files(pairs: DatePairs) -> dict[str, bytes]:
         for name, part in sets.items()
         for side, language in enumerate(("en", "de"))
     }
-
-
-def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
-    """Write the files of `date_files`.
-
-    Args:
-        directory: The folder of the files.
-        pairs: The sets of pairs.
-
-    Returns:
-        The paths of the files.
-
-    Raises:
-        UserError: If a file cannot be written.
-    """
-    make_directory(directory)
-    contents = date_files(pairs)
-    for name, content in contents.items():
-        atomic_write(directory / name, content)
-    return [directory / name for name in contents]
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:

@@ -10,8 +10,8 @@ import pytest
 from crosshead.recipe.stored import run_recipe
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator
+from crosshead.text.download import DATES, download
 from crosshead.text.glossary import Entry, Glossary
-from crosshead.text.synthetic import date_pairs, write_date_files
 from crosshead.training.run import train
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ SIDES = {
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     folder = tmp_path_factory.mktemp("dates")
-    write_date_files(folder, date_pairs())
+    download(DATES, folder, str)
     data = {key: [str(folder / name)] for key, name in SIDES.items()}
     train(run_recipe(None, "quickstart", {"data": data}), folder / "model")
     return load_as(Translator, Path(folder / "model"))

@@ -1,3 +1,4 @@
+import random
 import sys
 
 import pytest
@@ -8,8 +9,8 @@ from crosshead.text.scripts import (
     is_long_source,
     letters_by_script,
     script,
-    split_lines,
     split_words,
+    word_hashes,
 )
 
 
@@ -42,12 +43,19 @@ def test_letters_of_scripts_without_spaces_are_words() -> None:
     assert split_words("我爱 GPU。") == ["我", "爱", "gpu"]
 
 
-def test_lines_have_the_words_of_each_line() -> None:
+@pytest.mark.parametrize("letters", [1, 2, 100])
+def test_equal_words_have_equal_hashes(letters: int) -> None:
     lines = ["Ja, «Äpfel»!", "", "我爱 GPU。", "ΟΔΟΣ", "one\ntwo 3", "ไทย-text", "İstanbul", " "]
-    assert split_lines(iter(lines)) == [
-        word for line in lines for word in (*split_words(line), "\n")
-    ]
-    assert split_lines([]) == []
+    rng = random.Random(1)
+    pool = "aZ9_ -\t\r\u2028我爱ダกาÄßİΣσ\u0301\u0378\U00020000\ud800.,'"
+    lines += ["".join(rng.choices(pool, k=rng.randrange(12))) for _ in range(500)]
+    split = [(row, word[:letters]) for row, line in enumerate(lines) for word in split_words(line)]
+    hashes, rows = word_hashes(iter(lines), letters)
+    assert rows.tolist() == [row for row, _ in split]
+    words = [word for _, word in split]
+    assert len(set(zip(hashes.tolist(), words, strict=True))) == len(set(words))
+    assert len(set(hashes.tolist())) == len(set(words))
+    assert [len(each) for each in word_hashes([])] == [0, 0]
 
 
 def test_exactly_the_letters_of_unspaced_scripts_are_words_each() -> None:

@@ -151,7 +151,7 @@ def check_pairs(
     for number, part in enumerate(parts):
         advance(0.11 + 0.2 * number / len(parts), "looking for other languages")
         chosen = np.sort(part)
-        source, target = ([letters_of(side[row]) for row in chosen] for side in sides)
+        source, target = (letters_of(side[row] for row in chosen) for side in sides)
         of_part, why, usual = _in_other_languages(source, target, usual)
         languages += [each._replace(row=int(chosen[each.row])) for each in of_part]
         notes |= why

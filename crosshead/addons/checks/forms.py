@@ -14,6 +14,7 @@ stays good with 20 % damaged pairs.
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from ftfy import fix_encoding
@@ -33,9 +34,7 @@ reference. A reference has at least two letters, because R&D; has none."""
 _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffd\ufffe\uffff]")
 """Control characters, separators of lines, and the character that replaces undecodable bytes."""
 
-_LONG_ASCII = re.compile(r"([\x00-\x7f]{4})[\x00-\x7f]+([\x00-\x7f]{4})")
-"""A long stretch of ASCII. Damage is seen by characters beside others that are not ASCII, and
-searching the whole line would take three times as long."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 """A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction
@@ -114,11 +113,17 @@ def _damage(line: str) -> str:
         return ""
     if hidden := _invisible(line):
         return f"the invisible character U+{ord(hidden[0]):04X}"
-    if not is_bad(_LONG_ASCII.sub(r"\1\2", line)) or (right := fix_encoding(line)) == line:
+    # Damage shows in characters that are not ASCII and two more on each side. The same ones occur
+    # many times, and are judged once.
+    parts = (line[max(0, at.start() - 2) : at.end() + 2] for at in _NOT_ASCII.finditer(line))
+    if not any(map(_is_bad, parts)) or (right := fix_encoding(line)) == line:
         return ""
     start = next((at for at, one in enumerate(right) if one != line[at]), 0)
     shown = slice(start, start + _SHOWN)
     return f"{line[shown]!r}, probably {right[shown]!r} in a wrong encoding"
+
+
+_is_bad = lru_cache(1 << 14)(is_bad)
 
 
 def _invisible(line: str) -> list[str]:
@@ -244,8 +249,7 @@ def changed_numbers(source: Sequence[str], target: Sequence[str]) -> list[Suspec
     """
     compared, changed = 0, []
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
-        one, other = numbers(left), numbers(right)
-        if len(one) == len(other) > 0:
+        if (one := numbers(left)) and len(one) == len(other := numbers(right)):
             compared += 1
             if one != other and (loses_number(left, right) or loses_number(right, left)):
                 changed.append(row)

@@ -18,15 +18,15 @@ N-grams are counted by their hash. All functions take the letters of lines, from
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 
 from crosshead.addons.checks.forms import TAG, URL
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.text.scripts import NO_LETTERS, NOT_LATIN
+from crosshead.text.scripts import NOT_LATIN, blanked
 
 LEAST_NGRAMS = 10
 """The smallest number of n-grams of a line that is judged."""
@@ -111,38 +111,44 @@ def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
     return np.asarray(np.log((np.maximum(counts - own, 0) + _SMOOTHING) / total))
 
 
-def letters_of(line: str) -> str:
-    """Return the words of a line in lower case, without digits, punctuation and code.
+def letters_of(lines: Iterable[str]) -> list[str]:
+    """Return the words of each line in lower case, without digits, punctuation and code.
 
     Latin letters are left out if most letters of the line are of another script: they are names,
     and say nothing about the language of the line.
     """
-    text = line.lower()
-    if _SIGN_OF_CODE.search(text):
-        text = _CODE.sub(" ", text)
-    text = NO_LETTERS.sub(" ", text).strip()
-    if NOT_LATIN.search(text):
-        without = _LATIN.sub(" ", text).split()
-        if 2 * sum(map(len, without)) > len(text) - text.count(" "):
-            return " ".join(without)
-    return text
+    found: list[str] = []
+    rest = (line.lower().replace("\n", " ") for line in lines)
+    while block := [*islice(rest, _BLOCK)]:
+        coded = (_CODE.sub(" ", each) if _SIGN_OF_CODE.search(each) else each for each in block)
+        text = blanked("\n".join(coded), r"[^\W\d_]|\n")
+        found += (" ".join(_own_script(line).split()) for line in text.split("\n"))
+    return found
+
+
+def _own_script(letters: str) -> str:
+    """Return letters without the Latin ones, if most are of another script."""
+    if letters.isascii() or not NOT_LATIN.search(letters):
+        return letters
+    without = _LATIN.sub(" ", letters)
+    of_all, of_others = (len(each) - each.count(" ") for each in (letters, without))
+    return without if 2 * of_others > of_all else letters
 
 
 def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashed n-grams of some lines, and their number in each line."""
-    padded = "".join(f" {line[:_MOST_LETTERS]} \n" for line in lines)
+    used = [line[:_MOST_LETTERS] for line in lines]
+    padded = "".join(f" {line} \n" for line in used) + "  "
     letters = np.frombuffer(padded.encode("utf-32-le"), np.uint32).astype(np.uint64)
-    is_end = letters == ord("\n")
-    count = max(len(letters) - _ORDER + 1, 0)
-    mixed = np.zeros(count, np.uint64)
-    crosses = np.zeros(count, bool)
+    mixed = np.zeros(len(letters) - _ORDER + 1, np.uint64)
     for place in range(_ORDER):
-        mixed = (mixed + letters[place : place + count]) * np.uint64(_FACTOR)
-        crosses |= is_end[place : place + count]
-    hashes = (mixed >> np.uint64(64 - _BITS)).astype(np.uint16)
-    line = np.cumsum(is_end)[:count]
-    counts = np.bincount(line[~crosses], minlength=len(lines))
-    return hashes[~crosses], counts[: len(lines)]
+        mixed += letters[place : place + len(mixed)]
+        mixed *= np.uint64(_FACTOR)
+    counts = np.fromiter(map(len, used), np.int64)  # one begins before each letter
+    chosen = np.full(len(mixed), True)
+    for place in range(1, _ORDER + 1):
+        chosen[np.cumsum(counts + _ORDER) - place] = False
+    return (mixed >> np.uint64(64 - _BITS)).astype(np.uint16)[chosen], counts
 
 
 _LEAST_GROUP = 5

@@ -14,13 +14,13 @@ side translates a word of the opposite side, or none, all with the same probabil
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 
+from crosshead.text.parallel.examples import scrambled
 from crosshead.text.parallel.spooled import spooled
 from crosshead.text.parallel.word_aligner import WordIds, WordPairs, learn, links
-from crosshead.text.scripts import split_lines
+from crosshead.text.scripts import word_hashes
 
 MOST_LEARNED, _MOST_LINKS = 20_000, 8_000_000
 """The largest number of pairs, and about the largest number of links, that a lexicon is learned
@@ -59,13 +59,12 @@ def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
 
     def all_words() -> Iterator[bytes]:
         rest = iter(lines)
-        while words := split_lines(islice(rest, _LINES)):
-            stems = np.fromiter(map(crc32, [word[:_STEM].encode() for word in words]), np.uint32)
-            is_end = np.fromiter(map("\n".__eq__, words), bool)
-            size = np.diff(np.flatnonzero(is_end), prepend=-1)
-            place = np.arange(len(words)) - np.repeat(np.cumsum(size) - size, size)
-            lengths.append(np.minimum(size - 1, MOST_WORDS))
-            kept = stems[~is_end & (place < MOST_WORDS)] % _STEMS
+        while block := [*islice(rest, _LINES)]:
+            stems, row = word_hashes(block, _STEM)
+            size = np.bincount(row, minlength=len(block))
+            place = np.arange(len(row)) - (np.cumsum(size) - size)[row]
+            lengths.append(np.minimum(size, MOST_WORDS))
+            kept = scrambled(stems[place < MOST_WORDS]) % _STEMS
             yield kept.astype(np.int32).tobytes()
 
     ids = spooled(all_words(), np.int32)

@@ -20,7 +20,7 @@ from crosshead.text.parallel.pairs import (
     pair_hash,
 )
 from crosshead.text.parallel.spooled import spooled
-from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_lines
+from crosshead.text.scripts import LEAST_SOURCE_WORDS, word_hashes
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""
@@ -71,9 +71,9 @@ def repeated(
                     of_source[row] = held_sources[source]
                 elif row < len(origins) and words[row - first] >= LEAST_SOURCE_WORDS:
                     held_sources[source] = row
-            part = (found["key"] % _PARTS).astype(np.uint8)
+            part = found["key"].astype(np.uint8) % _PARTS
             sizes.append(np.bincount(part, minlength=_PARTS))
-            yield found[np.argsort(part, kind="stable")].tobytes()
+            yield found.take(np.argsort(part, kind="stable")).tobytes()
 
     first_equal, first_near = _first(count, spooled(keys(), _KEY), sizes)
     repeats = np.flatnonzero(np.minimum(first_equal, first_near) < np.arange(count))
@@ -92,9 +92,9 @@ def repeated(
             suspects.append(Suspect(number, "overlap", 0.5, reason))
         else:
             kind = "overlap" if nearest < len(origins) else "near-duplicate"
-            words = len(split_lines(comparable((sides[0][number], sides[1][number])))) - 2
+            words, _ = word_hashes(comparable((sides[0][number], sides[1][number])))
             reason = f"nearly repeats {where(nearest)}"
-            suspects.append(Suspect(number, kind, 1 - 1 / words, reason))
+            suspects.append(Suspect(number, kind, 1 - 1 / len(words), reason))
     return suspects
 
 
@@ -104,10 +104,8 @@ def _keys(pairs: Sequence[Pair], first: int) -> tuple[np.ndarray, np.ndarray, np
     The other arrays have the sum of the hashes of the source words of each pair, and their number.
     """
     pairs = list(map(comparable, pairs))
-    words = np.fromiter(map(hash, split_lines(chain.from_iterable(pairs))), np.int64)
-    is_end = words == hash("\n")
-    side = np.cumsum(is_end)[~is_end]
-    hashes = scrambled(words[~is_end].view(np.uint64) + (side % 2).astype(np.uint64))
+    words, side = word_hashes(chain.from_iterable(pairs))
+    hashes = scrambled(words ^ ((side % 2).astype(np.uint64) << np.uint64(63)))
     counts = np.bincount(side, minlength=2 * len(pairs)).reshape(-1, 2)
     sides = np.zeros(2 * len(pairs), np.uint64)
     np.add.at(sides, side, hashes)

@@ -23,7 +23,7 @@ from tests.parameters import mostly_slow
 
 
 def letters(*sides: list[str]) -> list[list[str]]:
-    return [list(map(letters_of, side)) for side in sides]
+    return [*map(letters_of, sides)]
 
 
 def foreign(lines: list[str], others: list[str], side: str) -> list[Suspect] | None:
@@ -35,23 +35,39 @@ def exchanged(source: list[str], target: list[str]) -> list[Suspect] | None:
 
 
 def test_letters_are_words_in_lower_case() -> None:
-    assert letters_of(" Am 3. Mai_2019, um 12:30 Uhr! ") == "am mai um uhr"
+    assert letters_of([" Am 3. Mai_2019, um 12:30 Uhr! ", "", "a\nÄ"]) == [
+        "am mai um uhr",
+        "",
+        "a ä",
+    ]
 
 
 def test_code_has_no_letters() -> None:
     line = "See <b>%(name)s</b> of {count} at http://x.de/a&b: %s &amp; more, 5 % and %d"
-    assert letters_of(line) == "see of at more and"
+    assert letters_of([line]) == ["see of at more and"]
 
 
 def test_latin_letters_count_only_in_latin_lines() -> None:
-    assert letters_of("GEDCOM-ファイルの読み込みに失敗") == "ファイルの読み込みに失敗"
-    assert letters_of("Импорт из GeneWeb") == "импорт из"
-    assert letters_of("Ein schönes α") == "ein schönes α"
-    assert (
-        letters_of(letters_of("Файл {name} Äpfel"))
-        == letters_of("Файл {name} Äpfel")
-        == "файл äpfel"
-    )
+    lines = [
+        "GEDCOM-ファイルの読み込みに失敗",
+        "Импорт из GeneWeb",
+        "Ein schönes α",
+        "Файл {name} Äpfel",
+    ]
+    found = letters_of(lines)
+    assert found == ["ファイルの読み込みに失敗", "импорт из", "ein schönes α", "файл äpfel"]
+    assert letters_of(found) == found
+
+
+def test_ngrams_are_those_of_each_line() -> None:
+    """The same windows of three characters are the same n-gram, and no window crosses a line."""
+    rng = random.Random(1)
+    lines = ["".join(rng.choices("abä ", k=rng.randrange(7))).strip() for _ in range(300)]
+    windows = [f" {line} "[at : at + 3] for line in lines for at in range(len(line))]
+    hashes = np.concatenate([block for block, _ in ngrams(lines)])
+    assert len(hashes) == len(windows)
+    assert len(set(zip(hashes.tolist(), windows, strict=True))) == len(set(windows))
+    assert len(set(hashes.tolist())) == len(set(windows))
 
 
 def test_enough_means_lines_and_different_words() -> None:
