@@ -57,8 +57,8 @@ bounds of the first three sizes were chosen without a measurement.
 """
 
 WIDEST_OF_MUON = 128
-"""The largest width at which models train with Muon. Widths 64 and 128 are measured
-(docs/results.md), larger ones are not."""
+"""The largest width at which models train with Muon. Widths 64 and 128 are measured, and width 256
+only in a run that did not see all pairs once (docs/results.md)."""
 
 DECAY, MOST_DECAY = 1.0, 0.5
 """The weight decay of models that train with Muon: `DECAY` over the sum of all learning rates, at

@@ -4,7 +4,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from itertools import islice
 
@@ -75,9 +75,10 @@ _UNSPACED = "".join(UNSPACED_RANGES.values())
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _UNSPACED_LETTER = re.compile(rf"(?=[{_UNSPACED}])[^\W\d_]")
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_FROM_THAI = re.compile("[\u0e00-\U0010ffff]")
 _LAST = 0x40000
 """A code point after all letters of Unicode."""
+_BLOCK = 1 << 17
+"""The number of characters that are read at a time. Their numbers stay in the processor's cache."""
 _BASE = 0x9E3779B97F4A7C15
 """The odd number of the 64-bit hashes of words."""
 
@@ -91,23 +92,43 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line.lower())
 
 
+def blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield lines in lists of about `_BLOCK` characters, with spaces for line breaks."""
+    found, size = list[str](), 0
+    for line in lines:
+        found.append(line.replace("\n", " "))
+        size += len(line)
+        if size > _BLOCK:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
+
+
 def word_hashes(lines: Iterable[str], letters: int = sys.maxsize) -> tuple[np.ndarray, np.ndarray]:
     """Return a hash of each word of lines, or of its first letters, and the row of its line.
 
     The words are those of `split_words`. This is much faster than it is on each line.
     """
-    text = "".join([line.replace("\n", " ") + "\n" for line in lines]).lower()
-    text = blanked(text, rf"[\w{_UNSPACED}\n]")
-    if _FROM_THAI.search(text):
-        text = re.sub(f"[{_UNSPACED}]", r" \g<0> ", text)
-    codes = _codes(text).astype(np.uint64)
-    edges = np.flatnonzero(np.diff(codes > ord(" "), prepend=False, append=False))
-    begins, ends = edges[::2], np.minimum(edges[1::2] - edges[::2], letters) + edges[::2]
-    # The hash is a polynomial in an odd number. Its powers have inverses modulo 2**64.
-    bases = _BASE, pow(_BASE, -1, 1 << 64)
-    powers, inverses = (np.cumprod(np.full(len(codes), each, np.uint64)) for each in bases)
-    sums = np.append(np.uint64(0), np.cumsum(codes * powers))
-    return (sums[ends] - sums[begins]) * inverses[begins], np.cumsum(codes == ord("\n"))[begins]
+    first, hashes, rows = 0, [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    for block in blocks(lines):
+        text = _codes("\n".join(["", *block, ""]).lower())
+        codes = _blanks(rf"[\w{_UNSPACED}]").take(text, mode="clip")
+        is_word = codes > ord(" ")
+        alone = _blanks(f"[{_UNSPACED}]").take(codes, mode="clip") > ord(" ")
+        edges = (is_word[1:] != is_word[:-1]) | alone[1:] | alone[:-1]
+        edge = np.flatnonzero(edges) + 1
+        begin = np.flatnonzero(is_word[edge])
+        begins, ends = edge[begin], edge[begin + 1]
+        # The hash is a polynomial in an odd number. Its powers have inverses modulo 2**64.
+        bases = _BASE, pow(_BASE, -1, 1 << 64)
+        powers, inverses = (np.cumprod(np.full(len(codes), each, np.uint64)) for each in bases)
+        sums = np.cumsum(powers * codes)
+        last = np.minimum(ends - begins, letters) + begins - 1
+        hashes.append((sums[last] - sums[begins - 1]) * inverses[begins])
+        rows.append(np.cumsum(text == ord("\n"))[begins] - 1 + first)
+        first += len(block)
+    return np.concatenate(hashes), np.concatenate(rows)
 
 
 def blanked(text: str, kept: str) -> str:

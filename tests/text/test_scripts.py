@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from crosshead.text import scripts
 from crosshead.text.scripts import (
     UNSPACED,
     foreign_share,
@@ -43,8 +44,11 @@ def test_letters_of_scripts_without_spaces_are_words() -> None:
     assert split_words("我爱 GPU。") == ["我", "爱", "gpu"]
 
 
-@pytest.mark.parametrize("letters", [1, 2, 100])
-def test_equal_words_have_equal_hashes(letters: int) -> None:
+@pytest.mark.parametrize(("letters", "block"), [(1, 1 << 17), (2, 20), (100, 0)])
+def test_equal_words_have_equal_hashes(
+    letters: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "_BLOCK", block)
     lines = ["Ja, «Äpfel»!", "", "我爱 GPU。", "ΟΔΟΣ", "one\ntwo 3", "ไทย-text", "İstanbul", " "]
     rng = random.Random(1)
     pool = "aZ9_ -\t\r\u2028我爱ダกาÄßİΣσ\u0301\u0378\U00020000\ud800.,'"

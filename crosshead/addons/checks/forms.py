@@ -35,6 +35,8 @@ _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffd\ufffe\ufff
 """Control characters, separators of lines, and the character that replaces undecodable bytes."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_MOSTLY_ASCII = 1.25
+"""The largest number of bytes for each character of a line in UTF-8 that is mostly ASCII."""
 
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 """A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction
@@ -113,17 +115,26 @@ def _damage(line: str) -> str:
         return ""
     if hidden := _invisible(line):
         return f"the invisible character U+{ord(hidden[0]):04X}"
-    # Damage shows in characters that are not ASCII and two more on each side. The same ones occur
-    # many times, and are judged once.
-    parts = (line[max(0, at.start() - 2) : at.end() + 2] for at in _NOT_ASCII.finditer(line))
-    if not any(map(_is_bad, parts)) or (right := fix_encoding(line)) == line:
+    if not _looks_bad(line) or (right := fix_encoding(line)) == line:
         return ""
     start = next((at for at, one in enumerate(right) if one != line[at]), 0)
     shown = slice(start, start + _SHOWN)
     return f"{line[shown]!r}, probably {right[shown]!r} in a wrong encoding"
 
 
-_is_bad = lru_cache(1 << 14)(is_bad)
+def _looks_bad(line: str) -> bool:
+    """Return what `is_bad` does. It is faster for lines that are mostly ASCII.
+
+    Damage shows in characters that are not ASCII and two more on each side. In such lines the same
+    ones occur many times.
+    """
+    if len(line.encode()) > _MOSTLY_ASCII * len(line):
+        return is_bad(line)
+    parts = (line[max(0, at.start() - 2) : at.end() + 2] for at in _NOT_ASCII.finditer(line))
+    return any(map(_part_is_bad, parts))
+
+
+_part_is_bad = lru_cache(1 << 14)(is_bad)
 
 
 def _invisible(line: str) -> list[str]:

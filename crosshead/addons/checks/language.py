@@ -20,13 +20,13 @@ N-grams are counted by their hash. All functions take the letters of lines, from
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate
 
 import numpy as np
 
 from crosshead.addons.checks.forms import TAG, URL
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.text.scripts import NOT_LATIN, blanked
+from crosshead.text.scripts import NOT_LATIN, blanked, blocks
 
 LEAST_NGRAMS = 10
 """The smallest number of n-grams of a line that is judged."""
@@ -118,8 +118,7 @@ def letters_of(lines: Iterable[str]) -> list[str]:
     and say nothing about the language of the line.
     """
     found: list[str] = []
-    rest = (line.lower().replace("\n", " ") for line in lines)
-    while block := [*islice(rest, _BLOCK)]:
+    for block in blocks(line.lower() for line in lines):
         coded = (_CODE.sub(" ", each) if _SIGN_OF_CODE.search(each) else each for each in block)
         text = blanked("\n".join(coded), r"[^\W\d_]|\n")
         found += (" ".join(_own_script(line).split()) for line in text.split("\n"))

@@ -12,7 +12,6 @@ side translates a word of the opposite side, or none, all with the same probabil
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from crosshead.text.parallel.examples import scrambled
 from crosshead.text.parallel.spooled import spooled
 from crosshead.text.parallel.word_aligner import WordIds, WordPairs, learn, links
-from crosshead.text.scripts import word_hashes
+from crosshead.text.scripts import blocks, word_hashes
 
 MOST_LEARNED, _MOST_LINKS = 20_000, 8_000_000
 """The largest number of pairs, and about the largest number of links, that a lexicon is learned
@@ -40,7 +39,7 @@ _LINKS = 1_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
 
 _LINES = 1_000
-"""The number of lines that are split into words at a time."""
+"""The number of lines whose rare words are left out at a time."""
 
 _MOST_FITTED = 250_000
 """The largest number of pairs that the distributions are fitted to, and judged at a time."""
@@ -58,8 +57,7 @@ def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     lengths = [np.zeros(0, np.int64)]
 
     def all_words() -> Iterator[bytes]:
-        rest = iter(lines)
-        while block := [*islice(rest, _LINES)]:
+        for block in blocks(lines):
             stems, row = word_hashes(block, _STEM)
             size = np.bincount(row, minlength=len(block))
             place = np.arange(len(row)) - (np.cumsum(size) - size)[row]

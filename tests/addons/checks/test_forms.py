@@ -5,6 +5,8 @@ import unicodedata
 
 import numpy as np
 import pytest
+from ftfy import fix_encoding
+from ftfy.badness import is_bad
 
 from crosshead.addons.checks import forms
 from crosshead.addons.checks.forms import (
@@ -137,6 +139,20 @@ def test_utf8_read_in_another_encoding_is_damage(line: str, encoding: str) -> No
 def test_the_reason_shows_where_the_damage_begins(line: str, wrong: str, right: str) -> None:
     (found,) = damaged([line], "target")
     assert found.reason == f"the target has {wrong}, probably {right} in a wrong encoding"
+
+
+def test_damage_is_that_of_whole_lines() -> None:
+    """Lines that are mostly ASCII are searched in parts."""
+    rng = random.Random(1)
+    pieces = ["a", "B", " ", ",", "Ã", "Â", "â", "€", "™", "ГўВЂВ", "ØÙ", "œ", "é", "ß", "ï", "«"]
+    bad = 0
+    for _ in range(3000):
+        odd = "".join(rng.choices(pieces, k=5))
+        line = "plain " * rng.randrange(5) + odd + " words" * rng.randrange(5)
+        whole = bool(is_bad(line)) and fix_encoding(line) != line
+        assert bool(damaged([line], "source")) == whole
+        bad += whole
+    assert bad > 100
 
 
 def test_legitimate_symbols_and_mixed_words_are_no_damage() -> None:

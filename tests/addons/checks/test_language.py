@@ -16,6 +16,7 @@ from crosshead.addons.checks.language import (
 )
 from crosshead.addons.checks.suspects import Suspect
 from crosshead.system.lines import read_lines
+from crosshead.text import scripts
 from crosshead.text.synthetic import date_pairs
 from tests.addons.checks.made_up import pairs
 from tests.addons.vision.captions import captions
@@ -59,11 +60,21 @@ def test_latin_letters_count_only_in_latin_lines() -> None:
     assert letters_of(found) == found
 
 
-def test_ngrams_are_those_of_each_line() -> None:
+def test_letters_do_not_depend_on_the_lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["Ja, «Äpfel»!", "", "Импорт из x", "one\ntwo 3", "a" * 30, ""]
+    whole = letters_of(lines)
+    monkeypatch.setattr(scripts, "_BLOCK", 15)
+    assert letters_of(lines) == whole and len(whole) == len(lines)
+
+
+def test_ngrams_are_those_of_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same windows of three characters are the same n-gram, and no window crosses a line."""
+    monkeypatch.setattr(language, "_MOST_LETTERS", 5)
+    monkeypatch.setattr(language, "_BLOCK", 7)
     rng = random.Random(1)
     lines = ["".join(rng.choices("abä ", k=rng.randrange(7))).strip() for _ in range(300)]
-    windows = [f" {line} "[at : at + 3] for line in lines for at in range(len(line))]
+    padded = [f" {line[:5]} " for line in lines]
+    windows = [line[at : at + 3] for line in padded for at in range(len(line) - 2)]
     hashes = np.concatenate([block for block, _ in ngrams(lines)])
     assert len(hashes) == len(windows)
     assert len(set(zip(hashes.tolist(), windows, strict=True))) == len(set(windows))
