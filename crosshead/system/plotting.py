@@ -3,6 +3,7 @@
 import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from os.path import samefile
 from typing import Any
 
 from crosshead.errors import UserError
@@ -55,7 +56,7 @@ def families_for(characters: Collection[str]) -> tuple[list[str], set[str]]:
         if not entry.name.startswith("Last Resort"):
             found = missing & _glyphs(entry.fname)
             # Only the family's regular face is drawn.
-            if found and findfont(FontProperties(family=entry.name)) == entry.fname:
+            if found and samefile(findfont(FontProperties(family=entry.name)), entry.fname):
                 families.append(entry.name)
                 missing -= found
     if missing and _has_new_fonts():

@@ -116,8 +116,7 @@ def word_hashes(lines: Iterable[str], letters: int = sys.maxsize) -> tuple[np.nd
         codes = _blanks(rf"[\w{_UNSPACED}]").take(text, mode="clip")
         is_word = codes > ord(" ")
         alone = _blanks(f"[{_UNSPACED}]").take(codes, mode="clip") > ord(" ")
-        edges = (is_word[1:] != is_word[:-1]) | alone[1:] | alone[:-1]
-        edge = np.flatnonzero(edges) + 1
+        edge = np.flatnonzero((is_word[1:] != is_word[:-1]) | alone[1:] | alone[:-1]) + 1
         begin = np.flatnonzero(is_word[edge])
         begins, ends = edge[begin], edge[begin + 1]
         # The hash is a polynomial in an odd number. Its powers have inverses modulo 2**64.
