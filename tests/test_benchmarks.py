@@ -340,7 +340,7 @@ def test_the_benchmark_of_time_to_quality_runs(tmp_path: Path) -> None:
 def test_a_system_is_stopped_when_its_processor_time_is_spent(tmp_path: Path) -> None:
     from time_to_quality import MESSAGES, spend
 
-    assert 0.9 < spend([sys.executable, "-c", "while True: pass"], tmp_path, 1) < 2
+    assert 0.5 < spend([sys.executable, "-c", "while True: pass"], tmp_path, 1) < 2
     assert spend([sys.executable, "-c", "print('done')"], tmp_path, 1) < 1
     assert (tmp_path / MESSAGES).read_text() == "done\n"
     with pytest.raises(SystemExit, match="ended with 3"):
