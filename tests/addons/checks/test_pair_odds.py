@@ -9,6 +9,7 @@ from crosshead.addons.checks.pair_odds import (
     SideWords,
     stemmed_words,
 )
+from crosshead.text import scripts
 from tests.addons.checks.made_up import pairs
 
 
@@ -28,6 +29,7 @@ def test_words_do_not_depend_on_the_lines_at_a_time(monkeypatch: pytest.MonkeyPa
     lines = ["a b", "", "c a", "d", "x " * (MOST_WORDS + 5), "b y", "y"]
     whole = stemmed_words(lines, 2)
     monkeypatch.setattr(pair_odds, "_LINES", 2)
+    monkeypatch.setattr(scripts, "_BLOCK", 2)
     parts = stemmed_words(lines, 2)
     assert parts.ids.tolist() == whole.ids.tolist() and parts.ends.tolist() == whole.ends.tolist()
 
